@@ -1,0 +1,161 @@
+"""What an agent does next: one pure decision after every turn.
+
+Every path is bounded: turns, nudges, refused submissions and the single request for a hand-off (invariant 7).
+"""
+
+from dataclasses import dataclass
+
+from baton.budget import Phase
+from baton.conversation import Ending, Notice, NoticeKind
+from baton.manifest import HandoffReason
+from baton.messages import Assignment, TurnLimits, TurnOutcome
+from baton.models import Stored
+from baton.pricing import Usage
+from baton.roles import SUBMISSION_TOOLS
+
+MAX_NUDGES = 3
+"""Responses in a row that ask for no tool and submit nothing."""
+
+MAX_REFUSED_SUBMISSIONS = 3
+"""Plans or results sent back with their faults named."""
+
+
+class AgentState(Stored):
+    """Where an agent stands between two turns."""
+
+    head: str
+    commit: str
+    turn: int = 0
+    usage: Usage = Usage()
+    last: TurnOutcome | None = None
+    prepared: bool = False
+    hand_off_asked: bool = False
+    silent: int = 0
+    refused_submissions: int = 0
+    finished_items: int = 0
+
+    def after(self, outcome: TurnOutcome) -> "AgentState":
+        """The state after one more turn."""
+        silent = outcome.ending is Ending.SILENT and outcome.calls == 0
+        return self.model_copy(
+            update={
+                "head": outcome.head,
+                "commit": outcome.commit,
+                "turn": self.turn + 1,
+                "usage": self.usage + outcome.usage,
+                "last": outcome,
+                "silent": self.silent + 1 if silent else 0,
+                "refused_submissions": self.refused_submissions + outcome.refused_submissions,
+                "finished_items": self.finished_items + outcome.items_finished,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Make one more request, with these notices and at most so many tokens."""
+
+    max_tokens: int
+    notices: tuple[Notice, ...] = ()
+    prepared: bool = False
+    hand_off_asked: bool = False
+
+
+@dataclass(frozen=True)
+class HandOff:
+    """Hand a manifest to a successor."""
+
+    reason: HandoffReason
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The agent submitted its work."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The chain cannot go on: a limit or a fault, told in one sentence."""
+
+    blocked: bool
+    detail: str
+
+
+Move = Ask | HandOff | Finish | Stop
+
+
+def next_move(assignment: Assignment, state: AgentState, guidance: tuple[str, ...] = ()) -> Move:
+    """What to do now."""
+    return _after_last(assignment, state) or _limit_reached(assignment, state) or _ask(assignment, state, guidance)
+
+
+def _after_last(assignment: Assignment, state: AgentState) -> Move | None:
+    last = state.last
+    if last is None:
+        return None
+    if last.submitted == SUBMISSION_TOOLS[assignment.role]:
+        return Finish()
+    if last.submitted == "hand_off":
+        return HandOff(HandoffReason.OUTPUT_LIMIT)
+    if last.ending is Ending.REFUSED:
+        return Stop(blocked=True, detail="the model refused to go on with this work")
+    if last.ending is Ending.CONTEXT_FULL:
+        return HandOff(HandoffReason.CONTEXT_LIMIT)
+    if state.hand_off_asked:
+        return HandOff(HandoffReason.OUTPUT_LIMIT)
+    if state.silent > MAX_NUDGES:
+        return Stop(blocked=True, detail=f"the model ended {state.silent} responses in a row without doing anything")
+    if state.refused_submissions >= MAX_REFUSED_SUBMISSIONS:
+        return Stop(blocked=True, detail=f"what it submitted was sent back {state.refused_submissions} times")
+    return None
+
+
+def _limit_reached(assignment: Assignment, state: AgentState) -> Move | None:
+    if (fault := exceeded(assignment.allowance, state.usage)) is not None:
+        return Stop(blocked=False, detail=fault)
+    if state.turn >= assignment.max_turns:
+        return HandOff(HandoffReason.OUTPUT_LIMIT)
+    return None
+
+
+def _ask(assignment: Assignment, state: AgentState, guidance: tuple[str, ...]) -> Move:
+    budget, used = assignment.budget, state.usage.output_tokens
+    cut = state.last is not None and state.last.ending is Ending.CUT
+    phase = budget.phase(used, cut)
+    if phase is Phase.SPENT:
+        return HandOff(HandoffReason.OUTPUT_LIMIT)
+    notices = [Notice(kind=NoticeKind.GUIDANCE, text=text) for text in guidance]
+    if state.silent:
+        notices.append(Notice(kind=NoticeKind.NUDGE, text=""))
+    if phase is Phase.PREPARING and not state.prepared:
+        notices.append(Notice(kind=NoticeKind.BUDGET_80, text=""))
+    if phase is Phase.HANDING_OFF:
+        notices.append(Notice(kind=NoticeKind.BUDGET_95, text=""))
+    return Ask(
+        max_tokens=budget.max_tokens(used, phase),
+        notices=tuple(notices),
+        prepared=state.prepared or phase is not Phase.WORKING,
+        hand_off_asked=phase is Phase.HANDING_OFF,
+    )
+
+
+def exceeded(allowance: TurnLimits, usage: Usage) -> str | None:
+    """Which limit is reached, in a sentence; None when there is room for one more call. Zero allows none."""
+    if allowance.model_calls is not None and usage.model_calls >= allowance.model_calls:
+        return f"the limit of model calls is reached ({allowance.model_calls} were left for this work)"
+    if allowance.output_tokens is not None and usage.output_tokens >= allowance.output_tokens:
+        return f"the limit of output tokens is reached ({allowance.output_tokens} were left for this work)"
+    if allowance.cost_usd is not None and usage.cost_usd >= allowance.cost_usd:
+        return f"the cost limit is reached ({allowance.cost_usd:.2f} USD were left for this work)"
+    return None
+
+
+def remaining(allowance: TurnLimits, usage: Usage) -> TurnLimits:
+    """What is left of an allowance after `usage`."""
+    return TurnLimits(
+        cost_usd=None if allowance.cost_usd is None else max(allowance.cost_usd - usage.cost_usd, usage.cost_usd * 0),
+        output_tokens=None
+        if allowance.output_tokens is None
+        else max(allowance.output_tokens - usage.output_tokens, 0),
+        model_calls=None if allowance.model_calls is None else max(allowance.model_calls - usage.model_calls, 0),
+    )

@@ -1,0 +1,98 @@
+"""The assignments of a task's agents: what each role gets to know and may use."""
+
+from collections.abc import Sequence
+
+from baton.findings import GateVerdict
+from baton.knowledge import Knowledge
+from baton.messages import Assignment, OpenedTask, StepResult, TaskInput
+from baton.plan import Plan, PlanStep
+from baton.roles import Role, executor_name
+
+PLANNER_SUCCESSORS = 3
+"""Planners do not count against maxAgents; their chain has its own bound."""
+
+
+def planner_assignment(task_id: str, task: TaskInput, opened: OpenedTask, remarks: tuple[str, ...]) -> Assignment:
+    """The planner's: survey and settings, and what a person said of earlier plans."""
+    settings = opened.settings
+    return Assignment(
+        task_id=task_id,
+        task=task.task,
+        role=Role.PLANNER,
+        name="planner",
+        model=settings.models.of(Role.PLANNER),
+        budget=settings.budget,
+        successors_left=PLANNER_SUCCESSORS,
+        host_queue=opened.host_queue,
+        workspace="plan",
+        start_commit=opened.base_commit,
+        guidance=remarks,
+        survey=opened.survey,
+        shown_settings={
+            "mode": task.mode,
+            "max_agents": settings.max_agents,
+            "parallel": settings.parallel_execution,
+            "output_budget": settings.output_budget,
+            "gates": [gate.command for gate in opened.gates],
+        },
+    )
+
+
+def executor_assignment(
+    task_id: str,
+    task: TaskInput,
+    opened: OpenedTask,
+    plan: Plan,
+    step: PlanStep,
+    head: str,
+    knowledge: Knowledge,
+    completed_steps: tuple[int, ...],
+) -> Assignment:
+    """The first executor's of a step; its workspace starts at the result's head of this moment."""
+    settings = opened.settings
+    return Assignment(
+        task_id=task_id,
+        task=task.task,
+        role=Role.EXECUTOR,
+        name=executor_name(step),
+        model=settings.models.of(Role.EXECUTOR),
+        budget=settings.budget,
+        host_queue=opened.host_queue,
+        workspace=f"step-{step.step}",
+        start_commit=head,
+        step=step,
+        items=step.items,
+        plan=tuple(other.model_copy(update={"items": ()}) for other in plan.plan),
+        completed_steps=completed_steps,
+        knowledge=knowledge,
+    )
+
+
+def integrator_assignment(
+    task_id: str,
+    task: TaskInput,
+    opened: OpenedTask,
+    plan: Plan,
+    head: str,
+    knowledge: Knowledge,
+    results: Sequence[StepResult],
+    verdicts: Sequence[GateVerdict],
+) -> Assignment:
+    """The integrator's: what every step came to and what the gates say."""
+    settings = opened.settings
+    return Assignment(
+        task_id=task_id,
+        task=task.task,
+        role=Role.INTEGRATOR,
+        name=settings.default_integrator,
+        model=settings.models.of(Role.INTEGRATOR),
+        budget=settings.budget,
+        host_queue=opened.host_queue,
+        workspace="integrate",
+        start_commit=head,
+        plan=tuple(step.model_copy(update={"items": ()}) for step in plan.plan),
+        completed_steps=tuple(result.step for result in results),
+        knowledge=knowledge,
+        results=tuple(results),
+        gates=tuple(verdicts),
+    )

@@ -1,0 +1,214 @@
+"""The manifest: what an agent hands to its successor, completed and verified from facts.
+
+What the model said in `hand_off` is used where facts do not contradict it. What does not hold is corrected and the
+correction is noted in the manifest, so that the successor and a person can see it.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from baton.facts import AgentFacts, InProgressItem
+from baton.knowledge import Decision, Entry, Issue
+from baton.ledger import ItemRecord
+from baton.models import Stored, Submitted
+from baton.plan import PlanStep
+
+
+class HandoffReason(StrEnum):
+    """Why an agent handed off."""
+
+    OUTPUT_LIMIT = "output_limit"
+    CONTEXT_LIMIT = "context_limit"
+    SUBTASK_COMPLETE = "subtask_complete"
+    ERROR_RECOVERY = "error_recovery"
+    PAUSED = "paused"
+    CANCELLED = "cancelled"
+
+
+class FromAgent(Stored):
+    """The agent that hands off."""
+
+    id: str
+    output_tokens: int
+    turns: int
+    model: str
+
+
+class ToAgent(Stored):
+    """The agent that goes on."""
+
+    id: str
+
+
+class Context(Stored):
+    """Where the work stands in the task."""
+
+    original_task: str
+    plan: str = "plan.json"
+    current_step: int | None = None
+    completed_steps: tuple[int, ...] = ()
+    success_criteria: tuple[str, ...] = ()
+
+
+class Verification(Stored):
+    """Whether the claims were held against facts, and what had to be corrected."""
+
+    checked: bool = True
+    corrections: tuple[str, ...] = ()
+
+
+class Link(Stored):
+    """One handoff in the chain of custody."""
+
+    from_: str = Field(alias="from")
+    to: str
+    reason: HandoffReason
+    at: datetime
+    commit: str | None = None
+
+
+class Manifest(Stored):
+    """What `agent-<n>-handoff.json` holds, and the input of the successor's run."""
+
+    agent_id: str
+    task_id: str
+    step: int | None = None
+    reason: HandoffReason
+    status: Literal["handoff_required", "complete", "stopped"] = "handoff_required"
+    from_agent: FromAgent
+    to_agent: ToAgent | None = None
+    context: Context
+    completed_items: tuple[str, ...] = ()
+    in_progress_item: InProgressItem | None = None
+    pending_items: tuple[str, ...] = ()
+    decisions_made: tuple[Decision, ...] = ()
+    issues_encountered: tuple[Issue, ...] = ()
+    patterns_established: tuple[str, ...] = ()
+    notes: str | None = None
+    verification: Verification = Verification()
+    chain: tuple[Link, ...] = ()
+
+
+class HandOffClaim(Submitted):
+    """What the model may say in `hand_off`."""
+
+    in_progress_item: InProgressItem | None = None
+    notes: str | None = None
+    decisions_made: tuple[Decision, ...] = ()
+    issues_encountered: tuple[Issue, ...] = ()
+    patterns_established: tuple[str, ...] = ()
+
+
+class Handing(Stored):
+    """The circumstances of a handoff, known to the workflow."""
+
+    agent_id: str
+    successor_id: str | None
+    task_id: str
+    task: str
+    reason: HandoffReason
+    from_agent: FromAgent
+    step: PlanStep | None = None
+    completed_steps: tuple[int, ...] = ()
+    done_before: tuple[ItemRecord, ...] = ()
+    chain: tuple[Link, ...] = ()
+    commit: str | None = None
+    at: datetime
+
+
+def complete(handing: Handing, facts: AgentFacts, uncommitted: Iterable[str] = ()) -> Manifest:
+    """The verified manifest.
+
+    `uncommitted`: paths that differ from where the step started, used to find the item in progress when the model
+    named none.
+    """
+    claim, corrections = _claim(facts)
+    pending = facts.open_items()
+    in_progress, more = _in_progress(claim, facts, pending, frozenset(uncommitted))
+    finished = tuple(
+        record.item for record in (*handing.done_before, *facts.records.values()) if record.status.finished
+    )
+    link = (
+        ()
+        if handing.successor_id is None
+        else (
+            Link(
+                **{"from": handing.agent_id},
+                to=handing.successor_id,
+                reason=handing.reason,
+                at=handing.at,
+                commit=handing.commit,
+            ),
+        )
+    )
+    return Manifest(
+        agent_id=handing.agent_id,
+        task_id=handing.task_id,
+        step=handing.step.step if handing.step else None,
+        reason=handing.reason,
+        status="handoff_required" if handing.successor_id else "stopped",
+        from_agent=handing.from_agent,
+        to_agent=ToAgent(id=handing.successor_id) if handing.successor_id else None,
+        context=Context(
+            original_task=handing.task,
+            current_step=handing.step.step if handing.step else None,
+            completed_steps=handing.completed_steps,
+            success_criteria=handing.step.success_criteria if handing.step else (),
+        ),
+        completed_items=finished,
+        in_progress_item=in_progress,
+        pending_items=tuple(item for item in pending if in_progress is None or item != in_progress.file),
+        decisions_made=_decisions(facts.knowledge),
+        issues_encountered=_issues(facts.knowledge),
+        patterns_established=_patterns(facts.knowledge),
+        notes=claim.notes,
+        verification=Verification(corrections=(*corrections, *more)),
+        chain=(*handing.chain, *link),
+    )
+
+
+def _claim(facts: AgentFacts) -> tuple[HandOffClaim, list[str]]:
+    submission = facts.submission
+    if submission is None or submission.tool != "hand_off":
+        return HandOffClaim(), ["the agent left no hand_off; everything here comes from facts"]
+    try:
+        return HandOffClaim.model_validate(submission.input), []
+    except ValidationError as error:
+        return HandOffClaim(), [
+            f"the agent's hand_off could not be read ({error.error_count()} faults) and was left out"
+        ]
+
+
+def _in_progress(
+    claim: HandOffClaim, facts: AgentFacts, pending: Sequence[str], changed: frozenset[str]
+) -> tuple[InProgressItem | None, list[str]]:
+    claimed = claim.in_progress_item
+    if claimed is not None and claimed.file in facts.records:
+        return None, [f"{claimed.file} claimed in progress, but it is recorded as {facts.records[claimed.file].status}"]
+    if claimed is not None and facts.items and claimed.file not in pending:
+        return None, [f"{claimed.file} claimed in progress, but it is no open item of this step"]
+    if claimed is not None:
+        return claimed, []
+    if facts.current_item in pending and facts.current_item is not None:
+        touched = facts.current_item in changed
+        action = "changed, not yet completed" if touched else "read, nothing changed yet"
+        return InProgressItem(file=facts.current_item, last_action=action), []
+    return None, []
+
+
+def _decisions(knowledge: Iterable[Entry]) -> tuple[Decision, ...]:
+    found = (Decision(decision=e.text, rationale=e.rationale or "") for e in knowledge if e.kind == "decision")
+    return tuple({decision.decision: decision for decision in found}.values())
+
+
+def _issues(knowledge: Iterable[Entry]) -> tuple[Issue, ...]:
+    found = (Issue(issue=e.text, file=e.file, resolution=e.resolution) for e in knowledge if e.kind == "issue")
+    return tuple({(issue.file, issue.issue): issue for issue in found}.values())
+
+
+def _patterns(knowledge: Iterable[Entry]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(entry.text for entry in knowledge if entry.kind == "pattern"))

@@ -1,0 +1,381 @@
+"""What crosses a boundary: names of workflows, activities, signals and queues, and every payload between them.
+
+New fields get defaults and unknown ones are ignored, so that a run started on one version finishes on the next.
+"""
+
+import re
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import Field
+
+from baton.budget import Budget
+from baton.conversation import Ending, Notice
+from baton.facts import Submission
+from baton.findings import GateResult, GateSpec, GateVerdict
+from baton.knowledge import Knowledge
+from baton.ledger import ItemCounts, ItemRecord
+from baton.manifest import HandoffReason, Link, Manifest
+from baton.models import Stored
+from baton.plan import HandoffStrategy, Plan, PlanDraft, PlanStep
+from baton.pricing import Usage
+from baton.roles import Role
+from baton.settings import Settings
+
+ORCHESTRATION_WORKFLOW = "OrchestrationWorkflow"
+AGENT_WORKFLOW = "AgentWorkflow"
+TASK_QUEUE = "baton"
+
+SEARCH_PHASE = "BatonPhase"
+SEARCH_REPOSITORY = "BatonRepository"
+SEARCH_ATTENTION = "BatonAttention"
+
+TASK_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+
+BAD_INPUT = "BadInput"
+"""Error type: what the user gave cannot be used; nothing was left behind."""
+NEEDS_PERSON = "NeedsPerson"
+"""Error type: only a person can help (credentials, spend limit, unknown model); the run waits."""
+
+
+def task_id_fault(task_id: str) -> str | None:
+    """Why a task id cannot be used, or None."""
+    if TASK_ID.fullmatch(task_id):
+        return None
+    return (
+        f"the task id {task_id!r} is malformed: use 1 to 63 lower-case letters, digits and hyphens, "
+        "starting with a letter or digit, for example migrate-typescript-2026-11-30"
+    )
+
+
+class TaskInput(Stored):
+    """What starts a task. Only `task` and `repository` are required; the workflow id is the task id.
+
+    `repository`: a path on the workers' host or a git URL. `settings`: the command-line layer, in the form of the
+    settings file. `environment`: the caller's allowed variables for gates and commands.
+    """
+
+    task: str = ""
+    repository: str = ""
+    base: str | None = None
+    plan: PlanDraft | None = None
+    plan_only: bool = False
+    mode: Literal["auto", "single", "orchestrated"] = "auto"
+    handoff_strategy: HandoffStrategy | None = None
+    integration: bool = True
+    settings: dict[str, Any] = Field(default_factory=dict)
+    environment: dict[str, str] | None = None
+    resume: bool = False
+
+
+class OpenTask(Stored):
+    """Input of `open_task`."""
+
+    task_id: str
+    input: TaskInput
+
+
+class OpenedTask(Stored):
+    """What `open_task` found and made; recorded once per task."""
+
+    host_queue: str
+    source: str
+    base_commit: str
+    base_name: str
+    settings: Settings
+    gates: tuple[GateSpec, ...] = ()
+    survey: str = ""
+    artifacts: str = ""
+    warnings: tuple[str, ...] = ()
+    searchable: bool = False
+
+
+class TurnLimits(Stored):
+    """What a chain of agents may still use. None: no limit."""
+
+    cost_usd: Decimal | None = None
+    output_tokens: int | None = None
+    model_calls: int | None = None
+
+
+class ChainTotals(Stored):
+    """What a chain of agents used so far."""
+
+    usage: Usage = Usage()
+    agents: int = 0
+    handoffs: int = 0
+    turns: int = 0
+    fruitless: int = 0
+
+
+class Assignment(Stored):
+    """Input of `AgentWorkflow`: the work of one agent. A successor gets the same with what is left and a manifest."""
+
+    task_id: str
+    task: str
+    role: Role
+    name: str
+    generation: int = 1
+    model: str
+    budget: Budget = Budget()
+    max_turns: int = 200
+    successors_left: int = 0
+    allowance: TurnLimits = TurnLimits()
+    host_queue: str = TASK_QUEUE
+    workspace: str
+    start_commit: str
+    step: PlanStep | None = None
+    items: tuple[str, ...] = ()
+    done: tuple[ItemRecord, ...] = ()
+    plan: tuple[PlanStep, ...] = ()
+    completed_steps: tuple[int, ...] = ()
+    manifest: Manifest | None = None
+    knowledge: Knowledge = Knowledge()
+    guidance: tuple[str, ...] = ()
+    chain: tuple[Link, ...] = ()
+    totals: ChainTotals = ChainTotals()
+    survey: str | None = None
+    shown_settings: dict[str, Any] | None = None
+    results: tuple["StepResult", ...] = ()
+    gates: tuple[GateVerdict, ...] = ()
+
+
+class OpenedAgent(Stored):
+    """What `open_agent` made: the conversation's root node and the workspace's commit."""
+
+    head: str
+    commit: str
+
+
+class TurnRequest(Stored):
+    """Input of one turn. `head` and `commit`: where the conversation and the workspace stand."""
+
+    task_id: str
+    agent_id: str
+    role: Role
+    workspace: str
+    head: str
+    commit: str
+    turn: int
+    max_tokens: int
+    notices: tuple[Notice, ...] = ()
+    answers: tuple[str, ...] = ()
+
+
+class TurnOutcome(Stored):
+    """The small result of one turn."""
+
+    head: str
+    commit: str
+    ending: Ending
+    usage: Usage
+    submitted: str | None = None
+    refused_submissions: int = 0
+    items_finished: int = 0
+    files_changed: int = 0
+    recorded: int = 0
+    calls: int = 0
+    doing: str = ""
+
+
+class CloseAgent(Stored):
+    """Input of `close_agent`: the agent's end, from which manifest and result are made."""
+
+    assignment: Assignment
+    head: str
+    commit: str
+    turns: int
+    usage: Usage
+    reason: HandoffReason
+    successor: bool
+    at: datetime
+
+
+class ClosedAgent(Stored):
+    """What is left of an agent: the verified manifest, its items, its words."""
+
+    manifest: Manifest
+    records: tuple[ItemRecord, ...] = ()
+    knowledge: Knowledge = Knowledge()
+    submission: Submission | None = None
+    plan: Plan | None = None
+    progressed: bool = True
+
+
+class AgentEnd(StrEnum):
+    """How a chain of agents ended."""
+
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    BLOCKED = "blocked"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class AgentResult(Stored):
+    """Result of `AgentWorkflow`: what its last agent submitted and what the whole chain did."""
+
+    agent_id: str
+    end: AgentEnd
+    detail: str = ""
+    submission: Submission | None = None
+    plan: Plan | None = None
+    items: tuple[ItemRecord, ...] = ()
+    knowledge: Knowledge = Knowledge()
+    totals: ChainTotals = ChainTotals()
+    commit: str = ""
+
+
+EventKind = Literal["started", "progress", "handoff", "attention", "ended"]
+
+
+class AgentEvent(Stored):
+    """Child to parent: an agent started, made progress, handed off, waits for a person, or ended."""
+
+    kind: EventKind = "progress"
+    agent_id: str = ""
+    workflow_id: str = ""
+    step: int | None = None
+    role: Role = Role.EXECUTOR
+    turn: int = 0
+    used_tokens: int = 0
+    budget_tokens: int = 0
+    usage: Usage = Usage()
+    agents: int = 1
+    items: ItemCounts = ItemCounts()
+    doing: str = ""
+    detail: str = ""
+    successor_id: str | None = None
+
+
+class Direction(Stored):
+    """Parent to child: guidance, or the answer to an attention item."""
+
+    kind: Literal["guidance", "retry", "stop"] = "guidance"
+    text: str = ""
+
+
+class StepStatusWord(StrEnum):
+    """How a step came out, in the words of `results/<step>.yaml`."""
+
+    OK = "ok"
+    PARTIAL = "partial"
+    BLOCKED = "blocked"
+    FAILED = "failed"
+    NOT_ATTEMPTED = "not_attempted"
+
+
+class StepResult(Stored):
+    """What `results/<step>.yaml` holds."""
+
+    step: int
+    agent_type: str = ""
+    description: str = ""
+    status: StepStatusWord
+    summary: str = ""
+    findings: tuple[dict[str, Any], ...] = ()
+    criteria: tuple[dict[str, Any], ...] = ()
+    files_changed: tuple[str, ...] = ()
+    blockers: tuple[str, ...] = ()
+    verification_gaps: tuple[str, ...] = ()
+    items: ItemCounts = ItemCounts()
+    agents: int = 0
+    handoffs: int = 0
+    usage: Usage = Usage()
+    commit: str | None = None
+
+
+class MergeStep(Stored):
+    """Input of `merge_step`."""
+
+    task_id: str
+    workspace: str
+    step: int | None
+    subject: str
+    start_commit: str
+
+
+class MergedStep(Stored):
+    """Result of `merge_step`: the new head of the result, or the paths in conflict."""
+
+    commit: str
+    merged: bool
+    files_changed: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+
+
+class RunGates(Stored):
+    """Input of `run_gates`: the gates on one commit, in a workspace of this name."""
+
+    task_id: str
+    commit: str
+    workspace: str
+    gates: tuple[GateSpec, ...]
+
+
+class GateResults(Stored):
+    """Result of `run_gates`."""
+
+    results: tuple[GateResult, ...] = ()
+
+
+class Publish(Stored):
+    """Input of `publish`."""
+
+    task_id: str
+    commit: str
+
+
+class Published(Stored):
+    """The ref in the user's repository; None where the source is a URL and the result stays in `repository`."""
+
+    ref: str | None
+    repository: str
+
+
+class Artifact(Stored):
+    """One file for people: a name below the artifacts folder and the value it holds."""
+
+    name: str
+    form: Literal["json", "yaml", "text"]
+    value: Any
+
+
+class WriteArtifacts(Stored):
+    """Input of `write_artifacts`."""
+
+    task_id: str
+    artifacts: tuple[Artifact, ...]
+
+
+class TaskState(StrEnum):
+    """How a task stands, everywhere it is shown."""
+
+    RUNNING = "running"
+    WAITING = "waiting"
+    DONE = "done"
+    PARTIAL = "partial"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class TaskResult(Stored):
+    """Result of `OrchestrationWorkflow`, small enough for every tool."""
+
+    task_id: str
+    state: TaskState
+    summary: str = ""
+    ref: str | None = None
+    base_commit: str = ""
+    commit: str = ""
+    artifacts: str = ""
+    items: ItemCounts = ItemCounts()
+    agents: int = 0
+    handoffs: int = 0
+    usage: Usage = Usage()
+    ready: bool = True
+
+
+Assignment.model_rebuild()

@@ -1,0 +1,1 @@
+"""The prompts, as text files a person can edit."""

@@ -1,0 +1,127 @@
+"""The report and the other files for people, all from one set of facts."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from baton.findings import ready
+from baton.knowledge import Knowledge
+from baton.ledger import ItemRecord
+from baton.messages import Artifact, StepResult, TaskResult, TaskState
+from baton.plan import Plan, PlanStep
+from baton.report_facts import ReportFacts, issues
+from baton.report_markdown import markdown
+
+
+def summary_line(facts: ReportFacts) -> str:
+    """The outcome in one line."""
+    status, items = facts.status, facts.items
+    if facts.plan_only:
+        return f"planned {len(status.steps)} steps, nothing was run"
+    if not status.steps and status.state is TaskState.DONE:
+        return "the planner found nothing to do"
+    parts = [f"{items.done} of {items.total} items done"] if items.total else [f"{len(facts.results)} steps"]
+    if items.changed or items.unchanged:
+        parts.append(f"{items.changed} changed, {items.unchanged} right as they were")
+    if items.skipped:
+        parts.append(f"{items.skipped} skipped")
+    if not ready(facts.verdicts):
+        parts.append("the result is not ready: a gate blocks it")
+    return "; ".join(parts)
+
+
+def task_result(facts: ReportFacts) -> TaskResult:
+    """The workflow's result."""
+    status = facts.status
+    return TaskResult(
+        task_id=status.task_id,
+        state=status.state,
+        summary=status.summary,
+        ref=status.ref,
+        base_commit=status.base_commit,
+        commit=facts.head,
+        artifacts=status.artifacts,
+        items=facts.items,
+        agents=status.agents,
+        handoffs=status.handoffs,
+        usage=status.usage,
+        ready=ready(facts.verdicts),
+    )
+
+
+def commit_subject(step: PlanStep) -> str:
+    """First line of a step's commit."""
+    first = step.description.splitlines()[0].strip().rstrip(".")
+    return first if len(first) <= 72 else f"{first[:71]}…"
+
+
+def plan_artifacts(plan: Plan) -> tuple[Artifact, ...]:
+    """`plan.json` and the specs of all steps."""
+    specs = [
+        Artifact(
+            name=f"tasks/{step.step}.yaml",
+            form="yaml",
+            value={
+                "goal": step.description,
+                "constraints": list(step.success_criteria),
+                "context_files": list(step.items),
+                "expected_output_path": f"results/{step.step}.yaml",
+                "blocked_on": list(step.depends_on),
+            },
+        )
+        for step in plan.plan
+    ]
+    return (Artifact(name="plan.json", form="json", value=plan.model_dump(mode="json")), *specs)
+
+
+def step_artifacts(
+    result: StepResult, records: Mapping[int, Sequence[ItemRecord]], knowledge: Knowledge
+) -> tuple[Artifact, ...]:
+    """What changes when a step ends."""
+    return (
+        Artifact(name=f"results/{result.step}.yaml", form="yaml", value=result.model_dump(mode="json")),
+        Artifact(name="ledger.json", form="json", value=_ledger(records)),
+        Artifact(name="knowledge.json", form="json", value=knowledge.model_dump(mode="json")["entries"]),
+    )
+
+
+def report_artifacts(facts: ReportFacts, records: Mapping[int, Sequence[ItemRecord]]) -> tuple[Artifact, ...]:
+    """Everything that is written at the end."""
+    status = facts.status.model_dump(mode="json")
+    return (
+        Artifact(name="integration-report.json", form="json", value=_report(facts)),
+        Artifact(name="report.md", form="text", value=markdown(facts)),
+        Artifact(name="issues.json", form="json", value=issues(facts)),
+        Artifact(name="baseline.json", form="json", value=[gate.model_dump(mode="json") for gate in facts.baseline]),
+        Artifact(name="ledger.json", form="json", value=_ledger(records)),
+        Artifact(name="knowledge.json", form="json", value=facts.knowledge.model_dump(mode="json")["entries"]),
+        Artifact(name="state.json", form="json", value={"status": status, "head": facts.head}),
+    )
+
+
+def _ledger(records: Mapping[int, Sequence[ItemRecord]]) -> list[dict[str, Any]]:
+    return [
+        {"step": step, **record.model_dump(mode="json")} for step, rows in sorted(records.items()) for record in rows
+    ]
+
+
+def _report(facts: ReportFacts) -> dict[str, Any]:
+    status = facts.status
+    return {
+        "task_id": status.task_id,
+        "task": status.task,
+        "state": status.state,
+        "summary": status.summary,
+        "ready": ready(facts.verdicts),
+        "base_commit": status.base_commit,
+        "result": {"ref": status.ref, "commit": facts.head},
+        "steps": [result.model_dump(mode="json") for result in facts.results],
+        "quality_gates": [verdict.model_dump(mode="json") for verdict in facts.verdicts],
+        "consistency_checks": facts.integration.get("consistency", []),
+        "conflicts": facts.integration.get("conflicts", []),
+        "integration_summary": facts.integration.get("summary", ""),
+        "items": facts.items.model_dump(),
+        "agents": status.agents,
+        "handoffs": status.handoffs,
+        "usage": status.usage.model_dump(mode="json"),
+        "issues": issues(facts),
+    }

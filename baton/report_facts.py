@@ -1,0 +1,83 @@
+"""Everything a report is made of, and the issues that need a person."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import Field
+
+from baton.findings import GateResult, GateVerdict
+from baton.knowledge import Knowledge
+from baton.ledger import ItemCounts
+from baton.messages import StepResult, StepStatusWord
+from baton.models import Stored
+from baton.status import TaskStatus
+
+
+class ReportFacts(Stored):
+    """Everything the report is made of."""
+
+    status: TaskStatus
+    results: tuple[StepResult, ...] = ()
+    verdicts: tuple[GateVerdict, ...] = ()
+    baseline: tuple[GateResult, ...] = ()
+    integration: dict[str, Any] = Field(default_factory=dict)
+    knowledge: Knowledge = Knowledge()
+    head: str = ""
+    private_repository: str = ""
+    plan_only: bool = False
+
+    @property
+    def items(self) -> ItemCounts:
+        """Items of all steps."""
+        return sum((result.items for result in self.results), ItemCounts())
+
+
+def issues(facts: ReportFacts) -> list[dict[str, Any]]:
+    """What needs a person, each with id, severity, files, evidence and suggested action."""
+    found: list[dict[str, Any]] = []
+
+    def add(severity: str, what: str, action: str, files: Sequence[str] = (), evidence: str = "") -> None:
+        found.append(
+            {
+                "id": f"issue-{len(found) + 1}",
+                "severity": severity,
+                "issue": what,
+                "files": list(files),
+                "evidence": evidence,
+                "suggested_action": action,
+            }
+        )
+
+    for verdict in facts.verdicts:
+        if verdict.blocks:
+            add(
+                "high",
+                f"gate {verdict.name}: {verdict.status}",
+                "fix it before you merge the result",
+                evidence="; ".join((verdict.detail, *verdict.new_failures[:10])),
+            )
+    for result in facts.results:
+        if result.status is not StepStatusWord.OK:
+            add(
+                "high",
+                f"step {result.step} is {result.status}",
+                "look at its results file, then resume the task",
+                evidence="; ".join(result.blockers),
+            )
+    for finding in (*(f for result in facts.results for f in result.findings), *facts.integration.get("findings", ())):
+        add(
+            finding.get("severity", "medium"),
+            finding.get("finding", ""),
+            finding.get("suggested_action") or "decide whether it matters",
+            finding.get("files", ()),
+        )
+    for entry in facts.knowledge.entries:
+        if entry.kind == "issue" and not entry.resolution:
+            add(
+                "medium",
+                entry.text,
+                "decide whether it matters",
+                [entry.file] if entry.file else [],
+                f"recorded by {entry.agent_id}",
+            )
+    return found

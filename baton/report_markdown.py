@@ -1,0 +1,126 @@
+"""`report.md`: the report as people read it."""
+
+from collections.abc import Mapping, Sequence
+
+from baton.durations import format_duration
+from baton.findings import VerdictStatus
+from baton.messages import TaskState
+from baton.report_facts import ReportFacts, issues
+
+STATE_WORDS: Mapping[TaskState, str] = {
+    TaskState.DONE: "Done",
+    TaskState.PARTIAL: "Partly done",
+    TaskState.FAILED: "Failed",
+    TaskState.CANCELLED: "Cancelled",
+    TaskState.RUNNING: "Running",
+    TaskState.WAITING: "Waiting for a person",
+}
+
+
+def markdown(facts: ReportFacts) -> str:
+    """`report.md`."""
+    status = facts.status
+    sections = [
+        f"# {STATE_WORDS[status.state]}: {status.task}",
+        f"{status.summary}.",
+        _result_section(facts),
+        _steps_section(facts),
+        _gates_section(facts),
+        _consistency_section(facts),
+        _summary_section(facts),
+        _issues_section(facts),
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _result_section(facts: ReportFacts) -> str:
+    status = facts.status
+    if status.ref:
+        return (
+            f"The result is the branch `{status.ref}` ({facts.head[:12]}), made from `{status.base_commit[:12]}`. "
+            f"See it with `git diff {status.base_commit[:12]}...{status.ref}`, take it with `git merge {status.ref}`."
+        )
+    if facts.head and facts.head != status.base_commit:
+        return f"The result is in the private repository: `git fetch {facts.private_repository} result`."
+    return "Nothing was changed."
+
+
+def _steps_section(facts: ReportFacts) -> str:
+    if not facts.results:
+        return ""
+    rows = [
+        f"| {r.step} | {r.agent_type} | {r.status} | {r.items.done}/{r.items.total} "
+        f"| {r.agents} | {r.handoffs} | {len(r.files_changed)} |"
+        for r in facts.results
+    ]
+    lines = [
+        "## Steps",
+        "| step | agent | status | items done | agents | handoffs | files changed |",
+        "|---|---|---|---|---|---|---|",
+        *rows,
+    ]
+    for result in facts.results:
+        if result.summary:
+            lines += ["", f"**{result.step}. {result.description}** {result.summary}"]
+        lines += [f"- in the way: {blocker}" for blocker in result.blockers]
+    return _joined(lines)
+
+
+def _gates_section(facts: ReportFacts) -> str:
+    if not facts.verdicts:
+        return "## Quality gates\n\nNo gate was run."
+    signs = {VerdictStatus.PASSED: "✓", VerdictStatus.FIXED: "✓", VerdictStatus.KNOWN_FAILURE: "~"}
+    rows = [
+        f"| {signs.get(v.status, '✗')} {v.name} | {str(v.status).replace('_', ' ')} | {v.detail.replace('|', '/')} |"
+        for v in facts.verdicts
+    ]
+    return _joined(["## Quality gates", "| gate | result against the base commit | detail |", "|---|---|---|", *rows])
+
+
+def _consistency_section(facts: ReportFacts) -> str:
+    checks = [
+        *facts.integration.get("consistency", ()),
+        *(f"conflict: {c}" for c in facts.integration.get("conflicts", ())),
+    ]
+    summary = facts.integration.get("summary", "")
+    if not checks and not summary:
+        return ""
+    return _joined(["## Consistency checks", *([summary, ""] if summary else []), *(f"- {check}" for check in checks)])
+
+
+def _summary_section(facts: ReportFacts) -> str:
+    status, items, usage = facts.status, facts.items, facts.status.usage
+    duration = status.closed_at - status.started_at if status.closed_at and status.started_at else None
+    right = f"{items.changed} changed, {items.unchanged} right as they were"
+    cached = _share(usage.cache_read_tokens, usage.total_input_tokens)
+    unpriced = f" ({usage.unpriced_calls} calls have no price)" if usage.unpriced_calls else ""
+    lines = [
+        "## Summary",
+        f"- items: {items.done} of {items.total} done ({right}), {items.skipped} skipped, {items.open} open",
+        f"- agents: {status.agents}, handoffs: {status.handoffs}, model calls: {usage.model_calls}",
+        f"- tokens: {usage.output_tokens} output, {usage.total_input_tokens} input ({cached} from cache)",
+        f"- cost: {usage.cost_usd:.2f} USD{unpriced}",
+    ]
+    lines += [f"- duration: {format_duration(duration)}"] if duration else []
+    return _joined(lines)
+
+
+def _issues_section(facts: ReportFacts) -> str:
+    found = issues(facts)
+    if not found:
+        return "## Issues requiring review\n\nNone."
+    lines = ["## Issues requiring review"]
+    for issue in found:
+        where = f" ({', '.join(issue['files'])})" if issue["files"] else ""
+        lines.append(
+            f"- **{issue['severity']}** {issue['issue']}{where}. {issue['evidence']} → {issue['suggested_action']}"
+        )
+    return _joined(lines)
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.0f} %" if whole else "0 %"
+
+
+def _joined(lines: Sequence[str]) -> str:
+    return lines[0] + "\n\n" + "\n".join(lines[1:])

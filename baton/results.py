@@ -1,0 +1,79 @@
+"""From what a chain of agents left to what a step came to, and from all steps to what the task came to.
+
+States are computed from the ledger and the gates, never from what an agent says of itself (invariant 2).
+"""
+
+from collections.abc import Iterable, Sequence
+
+from baton.findings import GateVerdict, ready
+from baton.ledger import ItemCounts, counts
+from baton.messages import AgentEnd, AgentResult, MergedStep, StepResult, StepStatusWord, TaskState
+from baton.plan import PlanStep
+
+
+def step_result(step: PlanStep, agent: AgentResult, merged: MergedStep | None) -> StepResult:
+    """What the step came to: `ok` needs every item done, an agent that finished, and a merge without conflict."""
+    said = agent.submission.input if agent.submission and agent.submission.tool == "finish_step" else {}
+    item_counts = counts(agent.items)
+    blockers = list(said.get("blockers", ()))
+    if merged is not None and merged.conflicts:
+        blockers.append("merging conflicts in " + ", ".join(merged.conflicts))
+    if agent.end is not AgentEnd.FINISHED and agent.detail:
+        blockers.append(agent.detail)
+    return StepResult(
+        step=step.step,
+        agent_type=step.agent_type,
+        description=step.description,
+        status=_status(agent, item_counts, said.get("status"), merged),
+        summary=said.get("summary", "") or agent.detail,
+        findings=tuple(said.get("findings", ())),
+        criteria=tuple(said.get("criteria", ())),
+        files_changed=merged.files_changed if merged else (),
+        blockers=tuple(blockers),
+        verification_gaps=tuple(said.get("verification_gaps", ())),
+        items=item_counts,
+        agents=agent.totals.agents,
+        handoffs=agent.totals.handoffs,
+        usage=agent.totals.usage,
+        commit=merged.commit if merged and merged.merged else None,
+    )
+
+
+def not_attempted(step: PlanStep, why: str) -> StepResult:
+    """A step that never started."""
+    return StepResult(
+        step=step.step,
+        agent_type=step.agent_type,
+        description=step.description,
+        status=StepStatusWord.NOT_ATTEMPTED,
+        blockers=(why,),
+        items=ItemCounts(total=len(step.items), open=len(step.items)),
+    )
+
+
+def task_state(results: Sequence[StepResult], verdicts: Iterable[GateVerdict], cancelled: bool = False) -> TaskState:
+    """What the task came to."""
+    if cancelled:
+        return TaskState.CANCELLED
+    if results and all(result.status in _FRUITLESS for result in results):
+        return TaskState.FAILED
+    if any(result.status is not StepStatusWord.OK for result in results) or not ready(list(verdicts)):
+        return TaskState.PARTIAL
+    return TaskState.DONE
+
+
+_FRUITLESS = {StepStatusWord.FAILED, StepStatusWord.NOT_ATTEMPTED}
+
+
+def _status(agent: AgentResult, items: ItemCounts, said: object, merged: MergedStep | None) -> StepStatusWord:
+    if merged is not None and merged.conflicts:
+        return StepStatusWord.FAILED
+    complete = items.done == items.total
+    if agent.end is AgentEnd.FINISHED and said == "ok" and complete:
+        return StepStatusWord.OK
+    if agent.end is AgentEnd.FINISHED and said in {"blocked", "failed"} and not items.done:
+        return StepStatusWord(said)
+    something = items.done > 0 or bool(merged and merged.files_changed)
+    if something or (agent.end is AgentEnd.FINISHED and said != "failed"):
+        return StepStatusWord.PARTIAL
+    return StepStatusWord.BLOCKED if agent.end is AgentEnd.BLOCKED else StepStatusWord.FAILED

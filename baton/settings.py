@@ -1,0 +1,210 @@
+"""Settings: what may be set, the layers they come from, and the one resolved set that a task runs with.
+
+Layers are given as (source, data) in rising precedence; the last one that names a key wins. A fault names the
+source, the key and what is allowed. Nothing here reads files: whoever has the layers resolves them.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Literal
+
+from pydantic import AliasGenerator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from baton.budget import SMALLEST_BUDGET_TOKENS, Budget
+from baton.durations import Duration
+from baton.models import Stored
+from baton.pricing import Price
+
+Phase = Literal["planning", "integration"]
+SandboxMode = Literal["auto", "on", "off"]
+
+MODEL_ALIASES: Mapping[str, str] = {
+    "opus": "claude-opus-5-5",
+    "sonnet": "claude-sonnet-5-5",
+    "haiku": "claude-haiku-5-5",
+    "fable": "claude-fable-5-2",
+}
+"""Claude Code's short names and the newest model of each line."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=AliasGenerator(alias=to_camel),
+        populate_by_name=True,
+        serialize_by_alias=True,
+    )
+
+
+class RoleModels(_Section):
+    """The model of each role; the resolver works with the integrator's."""
+
+    planner: str = "claude-opus-5-5"
+    executor: str = "claude-sonnet-5-5"
+    reviewer: str = "claude-opus-5-5"
+    integrator: str = "claude-sonnet-5-5"
+    summarizer: str = "claude-haiku-5-5"
+
+    def of(self, role: str) -> str:
+        """The model id for a role, aliases and `inherit` resolved."""
+        named = getattr(self, "integrator" if role == "resolver" else role)
+        if named == "inherit":
+            named = RoleModels().of(role)
+        return MODEL_ALIASES.get(named, named)
+
+
+class Limits(_Section):
+    """What a task may use. None: no limit. Zero: none allowed."""
+
+    cost_usd: Decimal | None = Field(default=None, ge=0)
+    output_tokens: int | None = Field(default=None, ge=0)
+    duration: Duration | None = None
+    model_calls: int | None = Field(default=None, ge=0)
+
+
+class GateSetting(_Section):
+    """A command that must pass."""
+
+    name: str = Field(min_length=1)
+    command: str = Field(min_length=1)
+    kind: Literal["test", "build", "lint", "types", "coverage", "security", "custom"] = "custom"
+    timeout: Duration = Field(default="15m", validate_default=True)
+
+
+class Settings(_Section):
+    """The `orchestration` section, complete."""
+
+    enabled: bool = True
+    max_agents: int = Field(default=10, ge=0)
+    max_parallel_agents: int = Field(default=3, ge=1)
+    parallel_execution: bool = True
+    output_token_threshold: float = Field(default=0.8, gt=0, lt=1)
+    handoff_threshold: float = Field(default=0.95, gt=0, lt=1)
+    output_budget: int = Field(default=32_000, ge=SMALLEST_BUDGET_TOKENS)
+    require_approval: bool = False
+    approve_phases: tuple[Phase, ...] = ("planning", "integration")
+    persist_state: bool = True
+    state_directory: str = ".claude/orchestration"
+    default_integrator: str = "general-integrator"
+    models: RoleModels = RoleModels()
+    limits: Limits = Limits()
+    gates: tuple[GateSetting, ...] | None = None
+    setup: tuple[str, ...] = ()
+    copy_files: tuple[str, ...] = Field(default=(), alias="copy")
+    review: Literal["auto", "always", "never"] = "auto"
+    review_lenses: tuple[str, ...] = ()
+    sandbox: SandboxMode = "auto"
+    notify: str | None = None
+    prices: dict[str, Price] = Field(default_factory=dict)
+
+    @property
+    def budget(self) -> Budget:
+        """The output budget of every agent."""
+        return Budget(
+            tokens=self.output_budget,
+            prepare_share=self.output_token_threshold,
+            hand_off_share=self.handoff_threshold,
+        )
+
+
+class PermissionRules(Stored):
+    """`permissions` of the same files; the rules of all files add up."""
+
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+
+
+class Layer(Stored):
+    """One source of settings: a file or the command line."""
+
+    source: str
+    orchestration: dict[str, Any] = Field(default_factory=dict)
+    permissions: PermissionRules = PermissionRules()
+
+
+class SettingsFaults(ValueError):  # noqa: N818 - these are the faults themselves
+    """Every fault in the settings, each naming source, key and what is allowed."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("\n".join(faults))
+
+
+def parse_layer(source: str, text: str) -> Layer:
+    """The layer in the text of a settings file; keys that are not ours are left to Claude Code."""
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise SettingsFaults(
+            [f"{source}: line {error.lineno}, column {error.colno}: not valid JSON ({error.msg})"]
+        ) from error
+    if not isinstance(data, dict):
+        raise SettingsFaults([f"{source}: the file must hold a JSON object"])
+    orchestration = data.get("orchestration", {})
+    if not isinstance(orchestration, dict):
+        raise SettingsFaults([f"{source}: orchestration must be a JSON object"])
+    try:
+        permissions = PermissionRules.model_validate(data.get("permissions") or {})
+    except ValidationError as error:
+        raise SettingsFaults(_faults(source, error, prefix="permissions")) from error
+    return Layer(source=source, orchestration=orchestration, permissions=permissions)
+
+
+def resolve(layers: Sequence[Layer]) -> Settings:
+    """The settings of all layers together. Raises `SettingsFaults` with every fault of every layer."""
+    faults: list[str] = []
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        try:
+            Settings.model_validate(layer.orchestration)
+        except ValidationError as error:
+            faults += _faults(layer.source, error, prefix="orchestration")
+            continue
+        merged = _merge(merged, layer.orchestration)
+    if faults:
+        raise SettingsFaults(faults)
+    settings = Settings.model_validate(merged)
+    if settings.output_token_threshold >= settings.handoff_threshold:
+        raise SettingsFaults(
+            [f"orchestration.outputTokenThreshold must be below handoffThreshold ({settings.handoff_threshold})"]
+        )
+    return settings
+
+
+def permissions_of(layers: Sequence[Layer]) -> PermissionRules:
+    """The rules of all layers together."""
+    return PermissionRules(
+        allow=tuple(rule for layer in layers for rule in layer.permissions.allow),
+        deny=tuple(rule for layer in layers for rule in layer.permissions.deny),
+        ask=tuple(rule for layer in layers for rule in layer.permissions.ask),
+    )
+
+
+def origins(layers: Sequence[Layer]) -> dict[str, str]:
+    """For each key that some layer sets, the source of the value that holds."""
+    return {key: layer.source for layer in layers for key in layer.orchestration}
+
+
+def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(under)
+    for key, value in over.items():
+        earlier = merged.get(key)
+        merged[key] = _merge(earlier, value) if isinstance(earlier, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _faults(source: str, error: ValidationError, prefix: str) -> list[str]:
+    known = ", ".join(sorted(field.alias or name for name, field in Settings.model_fields.items()))
+    found = []
+    for detail in error.errors():
+        key = ".".join([prefix, *(str(part) for part in detail["loc"])])
+        if detail["type"] == "extra_forbidden":
+            allowed = f"; allowed are: {known}" if len(detail["loc"]) == 1 else ""
+            found.append(f"{source}: {key} is no setting{allowed}")
+        else:
+            found.append(f"{source}: {key}: {detail['msg']} (found {json.dumps(detail['input'], default=str)[:80]})")
+    return found
