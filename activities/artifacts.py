@@ -1,0 +1,76 @@
+"""The artifacts folder: the files of a task that people read.
+
+It is the only thing besides one ref that a task leaves in the user's repository, and keeps itself out of git by a
+`.gitignore` of its own. Files appear whole; a handoff keeps its number however often it is written.
+"""
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from baton.manifest import Manifest
+from baton.messages import Artifact
+
+HANDOFF_NAME = re.compile(r"agent-(\d+)-handoff\.json")
+
+
+class Artifacts:
+    """The artifacts of one task below `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def create(self) -> None:
+        """Make the folder. Raises FileExistsError when the task already has one with files in it."""
+        self._folder.parent.mkdir(parents=True, exist_ok=True)
+        ignore = self._folder.parent / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n", encoding="utf-8")
+        self._folder.mkdir(exist_ok=True)
+
+    def write(self, artifact: Artifact) -> None:
+        """Write one file. ValueError when its name leads out of the folder."""
+        path = self._folder / artifact.name
+        if not path.resolve().is_relative_to(self._folder.resolve()):
+            raise ValueError(f"the artifact name {artifact.name!r} leads out of the artifacts folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        temporary.write_text(_rendered(artifact), encoding="utf-8")
+        temporary.replace(path)
+
+    def write_handoff(self, manifest: Manifest) -> str:
+        """Write `agent-<n>-handoff.json`, `n` in order of time; returns its name."""
+        names = sorted((path.name for path in self._folder.glob("agent-*-handoff.json")), key=_number)
+        for name in names:
+            if _from_agent(self._folder / name) == manifest.from_agent.id:
+                break
+        else:
+            name = f"agent-{_number(names[-1]) + 1 if names else 1}-handoff.json"
+        self.write(Artifact(name=name, form="json", value=manifest.model_dump(mode="json")))
+        return name
+
+
+def _rendered(artifact: Artifact) -> str:
+    match artifact.form:
+        case "json":
+            return json.dumps(artifact.value, indent=2, ensure_ascii=False) + "\n"
+        case "yaml":
+            return yaml.safe_dump(artifact.value, sort_keys=False, allow_unicode=True, width=100)
+        case "text":
+            return str(artifact.value)
+
+
+def _number(name: str) -> int:
+    found = HANDOFF_NAME.fullmatch(name)
+    return int(found[1]) if found else 0
+
+
+def _from_agent(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8")).get("from_agent", {}).get("id")
+    except (ValueError, AttributeError):
+        return None

@@ -1,0 +1,83 @@
+"""Conversations as chains of stored nodes, and their facts.
+
+A node is immutable and named by its content; a small cache keeps the newest conversations of this process, so that a
+turn reads one node, not all of them.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter
+
+from activities.store import LostBlobError, Store
+from baton.conversation import Opening, Turn, canonical_json
+from baton.facts import AgentFacts, TurnFacts, fold
+
+CONVERSATIONS_KEPT = 64
+
+_NODE: TypeAdapter[Opening | Turn] = TypeAdapter(Opening | Turn)
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A conversation up to one head, with what its turns established."""
+
+    opening: Opening
+    turns: tuple[Turn, ...]
+    facts: AgentFacts
+
+    @property
+    def last(self) -> Opening | Turn:
+        """The newest node."""
+        return self.turns[-1] if self.turns else self.opening
+
+
+class Conversations:
+    """Reads and writes conversations of one task."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: OrderedDict[str, Conversation] = OrderedDict()
+
+    def start(self, opening: Opening) -> str:
+        """Store a root node; returns the head."""
+        head = self._store.put(canonical_json(opening.model_dump(mode="json")))
+        self._remember(head, Conversation(opening, (), AgentFacts(items=opening.items)))
+        return head
+
+    def add(self, conversation: Conversation, turn: Turn) -> str:
+        """Store the next node; returns the new head."""
+        head = self._store.put(canonical_json(turn.model_dump(mode="json")))
+        facts = conversation.facts.after(TurnFacts.model_validate(turn.facts))
+        self._remember(head, Conversation(conversation.opening, (*conversation.turns, turn), facts))
+        return head
+
+    def load(self, head: str) -> Conversation:
+        """The conversation that ends in `head`. Raises `LostBlobError` when a node is missing or damaged."""
+        newer: list[Turn] = []
+        name = head
+        while name not in self._known:
+            node = self.node(name)
+            if isinstance(node, Opening):
+                self._remember(name, Conversation(node, (), AgentFacts(items=node.items)))
+                break
+            newer.append(node)
+            name = node.parent
+        conversation = self._known[name]
+        facts = fold(conversation.facts, (TurnFacts.model_validate(turn.facts) for turn in reversed(newer)))
+        conversation = Conversation(conversation.opening, (*conversation.turns, *reversed(newer)), facts)
+        self._remember(head, conversation)
+        return conversation
+
+    def node(self, name: str) -> Opening | Turn:
+        """One node. Raises `LostBlobError`."""
+        try:
+            return _NODE.validate_json(self._store.get(name))
+        except ValueError as error:
+            raise LostBlobError(f"blob {name} is no conversation node") from error
+
+    def _remember(self, head: str, conversation: Conversation) -> None:
+        self._known[head] = conversation
+        self._known.move_to_end(head)
+        while len(self._known) > CONVERSATIONS_KEPT:
+            self._known.popitem(last=False)

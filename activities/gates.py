@@ -1,0 +1,247 @@
+"""Gates in a workspace, and what a workspace needs before they can run.
+
+A gate passes only when its command ran and said so: what cannot start, runs out of time, finds nothing to test, or
+would test the user's checkout is inconclusive, with the reason.
+"""
+
+import re
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+from xml.etree import ElementTree as Xml
+
+from activities.commands import NOT_EXECUTABLE, NOT_FOUND, CommandResult, ProcessGroup, Sandbox, run
+from activities.gate_discovery import discover
+from activities.python_origin import project_environment, workspace_first
+from baton.durations import format_duration
+from baton.findings import (
+    SUMMARY_CHARACTERS,
+    GateKind,
+    GateOutcome,
+    GateResult,
+    GateSpec,
+    failure_fields,
+    named_failures,
+)
+from baton.models import Stored
+
+__all__ = ["Gates", "Preparation", "Runner", "discover", "prepare"]
+
+OUTPUT_LIMIT_BYTES = 4_000_000
+TAIL_CHARACTERS = 8_000
+REPORT_LIMIT_BYTES = 20_000_000
+SETUP_TIME_LIMIT = timedelta(minutes=30)
+_KILLED = 128 + 9
+_IMPORTING_KINDS = frozenset((GateKind.TEST, GateKind.COVERAGE, GateKind.CUSTOM))
+_NO_MODULE = re.compile(r"^\S*(?:python|pypy)\S*: No module named (?P<name>\S+)$", re.MULTILINE)
+_PYTEST_REASONS = {
+    3: "pytest had an internal error",
+    4: "pytest refused its command line or configuration",
+    5: "no tests were collected",
+}
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class Runner(Protocol):
+    """`commands.run`."""
+
+    def __call__(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: Path,
+        environment: Mapping[str, str],
+        time_limit: timedelta,
+        output_limit_bytes: int = ...,
+        on_start: Callable[[ProcessGroup], None] | None = ...,
+        sandbox: Sandbox | None = ...,
+    ) -> Awaitable[CommandResult]: ...
+
+
+class Preparation(Stored):
+    """What was done to a workspace before its first use. `failure` is None when all went well."""
+
+    copied: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    failure: str | None = None
+    output: str = ""
+
+
+class Gates:
+    """Runs gates one at a time; the caller compares the results with `baton.findings.compare`."""
+
+    def __init__(self, runner: Runner = run) -> None:
+        self._run = runner
+
+    async def run(
+        self,
+        spec: GateSpec,
+        workspace: Path,
+        environment: Mapping[str, str],
+        source_top_level: Path | None = None,
+        *,
+        sandbox: Sandbox | None = None,
+        on_start: Callable[[ProcessGroup], None] | None = None,
+    ) -> GateResult:
+        """Run one gate. `environment` is the caller's, as `child_environment` leaves it."""
+        seen = project_environment(environment, workspace, source_top_level)
+        if spec.kind in _IMPORTING_KINDS:
+            seen, problem = await workspace_first(spec.command, workspace, seen, source_top_level, sandbox)
+            if problem is not None:
+                return _result(spec, GateOutcome.INCONCLUSIVE, reason=problem)
+        with tempfile.TemporaryDirectory(prefix="baton-gate-") as scratch:
+            report = Path(scratch) / "junit.xml"
+            # Watching test runners test once and end when they see CI; pytest says which tests failed, however deep in
+            # a `make test` it is started.
+            seen |= {"CI": "true", "PYTEST_ADDOPTS": f"--junitxml={report}"}
+            inside = replace(sandbox, writable=(*sandbox.writable, Path(scratch))) if sandbox else None
+            done = await self._run(
+                spec.command,
+                cwd=workspace,
+                environment=seen,
+                time_limit=spec.timeout,
+                output_limit_bytes=OUTPUT_LIMIT_BYTES,
+                on_start=on_start,
+                sandbox=inside,
+            )
+            return _judged(spec, done, _read_report(report))
+
+
+async def prepare(
+    workspace: Path,
+    setup: Sequence[str],
+    copy: Sequence[str],
+    source_top_level: Path | None,
+    environment: Mapping[str, str],
+    *,
+    runner: Runner = run,
+    sandbox: Sandbox | None = None,
+    time_limit: timedelta = SETUP_TIME_LIMIT,
+) -> Preparation:
+    """Copy files from the user's checkout, then run the set-up commands in order, up to the first that fails.
+
+    `copy` names files or folders relative to the checkout. Nothing in the workspace is overwritten, and no link is
+    followed out of the checkout. Call `PrivateRepository.exclude(copy)` first: they must not be committed.
+    """
+    copied: list[str] = []
+    refused: list[str] = []
+    for name in copy if source_top_level else ():
+        fault = _copy(name, source_top_level or workspace, workspace, copied)
+        refused += [f"{name}: {fault}"] if fault else []
+    for command in setup:
+        done = await runner(command, cwd=workspace, environment=environment, time_limit=time_limit, sandbox=sandbox)
+        if done.timed_out or done.exit_code != 0:
+            how = "ran out of time" if done.timed_out else f"ended with exit code {done.exit_code}"
+            failure = f"the set-up command `{command}` {how}"
+            return Preparation(copied=tuple(copied), refused=tuple(refused), failure=failure, output=_tail(done.output))
+    return Preparation(copied=tuple(copied), refused=tuple(refused))
+
+
+def _judged(spec: GateSpec, done: CommandResult, tests: tuple[int, list[str]] | None) -> GateResult:
+    reason = _why_inconclusive(spec, done, tests)
+    if reason is not None:
+        return _result(spec, GateOutcome.INCONCLUSIVE, done, reason=reason)
+    if done.exit_code == 0:
+        return _result(spec, GateOutcome.PASSED, done, tests=tests[0] if tests else None)
+    failures = tests[1] if tests and tests[1] else named_failures(done.output)
+    return _result(spec, GateOutcome.FAILED, done, tests=tests[0] if tests else None, failures=failures)
+
+
+def _why_inconclusive(spec: GateSpec, done: CommandResult, tests: tuple[int, list[str]] | None) -> str | None:
+    if done.timed_out:
+        return f"it was stopped at its time limit of {format_duration(spec.timeout)}"
+    if done.exit_code in (NOT_FOUND, NOT_EXECUTABLE):
+        return f"its command could not be started (exit code {done.exit_code}): {_last_line(done.output)}"
+    if done.exit_code == _KILLED:
+        return "it was killed (signal 9), perhaps because memory ran out"
+    if done.exit_code != 0 and (missing := _NO_MODULE.search(done.output)):
+        return f"{missing['name']} is not installed for the Python it uses: {missing[0]}"
+    if ("pytest" in spec.command or tests is not None) and done.exit_code in _PYTEST_REASONS:
+        return _PYTEST_REASONS[done.exit_code]
+    if "unittest" in spec.command and re.search(r"^Ran 0 tests", done.output, re.MULTILINE):
+        return "no tests were found"
+    return None
+
+
+def _result(
+    spec: GateSpec,
+    outcome: GateOutcome,
+    done: CommandResult | None = None,
+    *,
+    reason: str | None = None,
+    tests: int | None = None,
+    failures: Sequence[str] = (),
+) -> GateResult:
+    kept, left_out, fingerprint = failure_fields(failures)
+    return GateResult(
+        name=spec.name,
+        kind=spec.kind,
+        command=spec.command,
+        outcome=outcome,
+        exit_code=done.exit_code if done else None,
+        duration_seconds=round(done.duration.total_seconds(), 3) if done else 0.0,
+        summary=_summary(done.output) if done else "",
+        output_tail=_tail(done.output) if done else "",
+        reason=reason,
+        tests=tests,
+        failures=kept,
+        failures_left_out=left_out,
+        fingerprint=fingerprint,
+    )
+
+
+def _read_report(path: Path) -> tuple[int, list[str]] | None:
+    """Number of tests and the names of those that failed, from a JUnit file. None without a readable one."""
+    if not path.is_file() or path.stat().st_size > REPORT_LIMIT_BYTES:
+        return None
+    try:
+        cases = list(Xml.parse(path).iter("testcase"))  # noqa: S314 (expat bounds expansion; the size is bounded above)
+    except Xml.ParseError:
+        return None
+    failed = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
+    return len(cases), ["::".join(filter(None, (case.get("classname"), case.get("name")))) for case in failed]
+
+
+def _summary(output: str) -> str:
+    """The last lines that say something."""
+    lines = [line.rstrip() for line in _COLOUR.sub("", output).splitlines() if re.search(r"\w", line)]
+    return "\n".join(line[:300] for line in lines[-15:])[-SUMMARY_CHARACTERS:]
+
+
+def _tail(output: str) -> str:
+    return _COLOUR.sub("", output)[-TAIL_CHARACTERS:]
+
+
+def _last_line(output: str) -> str:
+    return (_summary(output).splitlines() or ["no output"])[-1]
+
+
+def _copy(name: str, source: Path, workspace: Path, copied: list[str]) -> str | None:
+    """Copy one file or folder; returns why not, if so."""
+    parts = PurePosixPath(name).parts
+    if not parts or PurePosixPath(name).is_absolute() or ".." in parts or any(p.lower() == ".git" for p in parts):
+        return "not a path inside the repository"
+    start = source / name
+    if not start.exists():
+        return "not there in the checkout"
+    # A folder's links are not followed at all; a link that is named itself may lead to a file inside the checkout.
+    files = [path for path in sorted(start.rglob("*")) if not path.is_symlink()] if start.is_dir() else [start]
+    for file in files:
+        relative = file.relative_to(source)
+        target = workspace / relative
+        if not file.is_file() or ".git" in relative.parts or target.exists() or target.is_symlink():
+            continue
+        if not (_inside(file, source) and _inside(target.parent, workspace)):
+            return "a link that leads outside"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(file, target)
+        copied.append(str(relative))
+    return None
+
+
+def _inside(path: Path, root: Path) -> bool:
+    return path.resolve().is_relative_to(root.resolve())

@@ -1,0 +1,36 @@
+"""Locks between processes of one host: a file, held by `flock`, free again when its holder dies."""
+
+import asyncio
+import fcntl
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+POLL_SECONDS = 0.02
+
+
+@asynccontextmanager
+async def exclusive(path: Path) -> AsyncIterator[int]:
+    """Hold the lock file `path` (made when missing); gives its descriptor.
+
+    A child that inherits the descriptor keeps the lock as long as it lives: so a git that outlives a killed worker is
+    never joined by a second one. Waits without end; bound it with `asyncio.timeout`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        while not _taken(descriptor):  # noqa: ASYNC110 (the kernel gives no event)
+            await asyncio.sleep(POLL_SECONDS)
+        yield descriptor
+    finally:
+        # Closing frees it, unless a child still holds the same open file.
+        os.close(descriptor)
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

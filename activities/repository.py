@@ -1,0 +1,221 @@
+"""The private repository of one task: creation, workspaces, checkpoints, merges, and reading.
+
+It is a bare clone below the task's folder, has no remote, and ignores the configuration of user and system. Every
+method may be killed at any point and called again. The user's repository is touched by `inspect` (reads) and
+`publish` (one ref) only.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from activities.cloning import clone
+from activities.folders import remove_tree
+from activities.git import BadRepository, Git, GitError, path_text, split
+from activities.locking import exclusive
+from activities.result_branch import MergeKind, MergeOutcome, ResultBranch
+from activities.source_repository import Identity, SourceFacts, SourceRepository
+from activities.working_tree import Change, ChangeKind, LeftOut, WorkingTree, commit_message, trailers_of
+
+__all__ = [
+    "BadRepository",
+    "Change",
+    "ChangeKind",
+    "GitError",
+    "Identity",
+    "LeftOut",
+    "MergeKind",
+    "MergeOutcome",
+    "PrivateRepository",
+    "SourceFacts",
+]
+
+THROWAWAY = "refs/baton/workspaces"
+DIFF_LIMIT_BYTES = 200_000
+_GLOB = re.compile(r"[\\*?\[\]!# ]")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class PrivateRepository:
+    """Everything git does for one task. `environment` is this process's, as far as git may see it."""
+
+    def __init__(self, task_directory: Path, environment: Mapping[str, str] | None = None) -> None:
+        self._directory = task_directory
+        self._environment = dict(os.environ if environment is None else environment)
+        self._source = SourceRepository(self._environment)
+        self.path = task_directory / "repository.git"
+
+    async def inspect(self, source: str, base: str | None = None) -> SourceFacts:
+        """Facts of the user's repository; needs no private one. Raises BadRepository with what to do about it."""
+        return await self._source.inspect(source, base)
+
+    async def create(self, facts: SourceFacts) -> None:
+        """Clone the source and set `result` to the base commit. Does nothing when that was done before."""
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        async with self._lock() as lock:
+            if self.path.exists():
+                return
+            partial = self._directory / "repository.partial"
+            await asyncio.to_thread(remove_tree, partial)
+            await clone(facts, partial, self._environment, lock)
+            partial.rename(self.path)
+
+    def workspace_path(self, name: str) -> Path:
+        """Where the workspace of this name is, open or not. ValueError for a name that could lead elsewhere."""
+        if not _NAME.fullmatch(name) or name.endswith((".lock", ".")) or ".." in name:
+            raise ValueError(f"{name!r} is no name of a workspace: letters, digits, '.', '_' and '-'")
+        return self._directory / "workspaces" / name
+
+    async def open_workspace(self, name: str, at_commit: str, branch: str | None = None) -> Path:
+        """The workspace `name`: a healthy one as it is, else a new one from the branch's last checkpoint.
+
+        A branch that does not exist yet starts at `at_commit`. Without a branch the workspace is a throwaway one, whose
+        checkpoints go when it is closed.
+        """
+        path = self.workspace_path(name)
+        ref = f"refs/heads/{self.workspace_path(branch).name}" if branch else f"{THROWAWAY}/{name}"
+        await self._open(path, ref, at_commit)
+        return path
+
+    async def close_workspace(self, name: str) -> None:
+        """Remove the workspace; its branch stays, a throwaway one's checkpoints go."""
+        path = self.workspace_path(name)
+        async with exclusive(self._directory / "locks" / f"open-{name}"), self._lock() as lock:
+            await self._discard(path)
+            await self.git().holding(lock).output("update-ref", "-d", f"{THROWAWAY}/{name}")
+
+    async def checkpoint(self, workspace: Path, subject: str, trailers: Mapping[str, str]) -> str:
+        """Commit modified, deleted and new files of the workspace, even when there are none; returns the commit.
+
+        Not committed: ignored files, caches, nested repositories, links that lead outside (see `left_out`).
+        """
+        return await self._tree(workspace).commit(commit_message(subject, trailers))
+
+    async def head(self, workspace: Path) -> tuple[str, dict[str, str]]:
+        """The last checkpoint of the workspace and its trailers."""
+        commit = await self.git().text("rev-parse", "--verify", self._tree(workspace).ref)
+        return commit, trailers_of(await self.git().text("log", "-1", "--format=%B", commit))
+
+    async def reset(self, workspace: Path, commit: str | None = None) -> None:
+        """Make `commit`, else the last checkpoint, the state of the workspace; ignored files stay.
+
+        A workspace that somebody deleted is made again first.
+        """
+        await self._open(workspace, self._tree(workspace).ref, None)
+        await self._tree(workspace).reset(commit)
+
+    async def changed_paths(self, workspace: Path, since: str | None = None) -> list[Change]:
+        """What differs on disk from `since`, else from the last checkpoint; uncommitted changes included."""
+        return await self._tree(workspace).changes(since)
+
+    async def left_out(self, workspace: Path) -> list[LeftOut]:
+        """What a checkpoint would not hold, and why."""
+        return await self._tree(workspace).left_out()
+
+    async def exclude(self, paths: Iterable[str]) -> None:
+        """Never commit these paths of the workspaces unless they are tracked: what was copied in from outside."""
+        async with self._lock():
+            rules = self.path / "info" / "exclude"
+            known = rules.read_text("utf-8").splitlines()
+            wanted = ["/" + _GLOB.sub(r"\\\g<0>", path.strip("/")) for path in paths]
+            new = [rule for rule in wanted if rule not in known]
+            if new:
+                temporary = rules.with_name("exclude.new")
+                temporary.write_text("\n".join([*known, *new, ""]), "utf-8")
+                temporary.replace(rules)
+
+    def git_command(self, workspace: Path) -> tuple[str, ...]:
+        """The git that reads this workspace whatever a command did to its `.git` file."""
+        return ("git", *self._tree(workspace).git.options)
+
+    async def changed_between(self, before: str, after: str) -> list[Change]:
+        """What differs between two commits, sorted by path."""
+        return await self._result.changes(before, after)
+
+    async def diff(self, before: str, after: str, limit_bytes: int = DIFF_LIMIT_BYTES) -> str:
+        """The patch between two commits; its end is cut, and the number of bytes told, when it is over the limit."""
+        arguments = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", before, after, "--")
+        captured = await self.git().call(*arguments, output_limit_bytes=limit_bytes)
+        if captured.exit_code != 0:
+            raise GitError(arguments, captured)
+        text = captured.stdout.decode("utf-8", "replace")
+        return f"{text}\n[… {captured.left_out_bytes} bytes left out …]\n" if captured.left_out_bytes else text
+
+    async def result(self) -> str:
+        """The head of the result."""
+        return await self._result.head()
+
+    async def merge_step(
+        self, branch: str, subject: str, trailers: Mapping[str, str], author: Identity | None = None
+    ) -> MergeOutcome:
+        """Put what `branch` changed on the result as one commit; see `ResultBranch.merge`."""
+        async with exclusive(self._directory / "locks" / "merge") as lock:
+            return await ResultBranch(self.git().holding(lock)).merge(branch, subject, trailers, author)
+
+    async def publish(self, source_top_level: Path | None, task_id: str, commit: str) -> str | None:
+        """Give `commit` to the user's repository as `baton/<task_id>`; returns the branch's name.
+
+        None for a URL: nothing is pushed, the result stays in `path`.
+        """
+        if source_top_level is None:
+            return None
+        return await self._source.publish(source_top_level, self.path, task_id, commit)
+
+    async def list_files(self, commit: str) -> list[str]:
+        """Paths of all files of a commit, sorted as git does; submodules are not files."""
+        entries = split(await self.git().output("ls-tree", "-r", "-z", commit))
+        return [path_text(entry.partition(b"\t")[2]) for entry in entries if not entry.startswith(b"160000")]
+
+    async def read_file(self, commit: str, path: str, limit_bytes: int = 1_000_000) -> bytes:
+        """The beginning of a file of a commit. FileNotFoundError when the commit has no such file."""
+        captured = await self.git().call("cat-file", "blob", f"{commit}:{path}", output_limit_bytes=limit_bytes)
+        if captured.exit_code != 0:
+            raise FileNotFoundError(f"{path} is no file of commit {commit[:12]}")
+        return captured.stdout
+
+    def git(self) -> Git:
+        """Git in the private repository, for other readers of it."""
+        return Git(self.path, self._environment, options=(f"--git-dir={self.path}",))
+
+    @property
+    def _result(self) -> ResultBranch:
+        return ResultBranch(self.git())
+
+    def _lock(self) -> AbstractAsyncContextManager[int]:
+        return exclusive(self._directory / "locks" / "repository")
+
+    def _tree(self, workspace: Path) -> WorkingTree:
+        administration = self.path / "worktrees" / workspace.name
+        options = (f"--git-dir={administration}", f"--work-tree={workspace}")
+        return WorkingTree(workspace, administration, Git(workspace, self._environment, options=options))
+
+    async def _open(self, path: Path, ref: str, at_commit: str | None) -> None:
+        """Make the workspace unless a healthy one is there."""
+        tree = self._tree(path)
+        async with exclusive(self._directory / "locks" / f"open-{path.name}") as lock:
+            if await asyncio.to_thread(tree.healthy, ref):
+                return
+            async with self._lock() as repository_lock:
+                git = self.git().holding(lock, repository_lock)
+                await self._discard(path)
+                start = await self._start(git, ref, at_commit)
+                path.parent.mkdir(exist_ok=True)
+                # Adding worktrees side by side races inside git; the checkout itself, which takes long, does not.
+                await git.output("worktree", "add", "--detach", "--no-checkout", "--quiet", str(path), start)
+            await tree.furnish(ref, start, lock)
+
+    async def _start(self, git: Git, ref: str, at_commit: str | None) -> str:
+        if (checkpoint := await git.commit(ref)) is not None:
+            return checkpoint
+        if at_commit is None:
+            raise BadRepository(f"the workspace's last checkpoint {ref} is gone from {self.path}")
+        (self.path / f"{ref}.lock").unlink(missing_ok=True)
+        await git.output("update-ref", ref, at_commit)
+        return at_commit
+
+    async def _discard(self, path: Path) -> None:
+        await asyncio.to_thread(remove_tree, path)
+        await asyncio.to_thread(remove_tree, self._tree(path).administration)

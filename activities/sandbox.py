@@ -1,0 +1,84 @@
+"""The sandbox for commands: bubblewrap, where the host has it and lets it work.
+
+Inside, the workspace is writable, the rest of the file system is read-only, the home folder holds nothing but
+toolchains, `/tmp` and `/run` are private, and every process ends with the command. The network stays: set-up
+commands fetch packages.
+"""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PROBE_SECONDS = 10
+# fmt: off
+TOOLCHAINS = (
+    ".local/bin", ".local/lib", ".local/share/uv", ".local/share/mise", ".local/share/pnpm", ".nvm",
+    ".volta", ".fnm", ".pyenv", ".rbenv", ".asdf", ".sdkman", ".rustup", ".cargo/bin", ".cargo/registry",
+    "go/bin", "go/pkg", "miniconda3", "anaconda3", ".m2/repository",
+)
+# fmt: on
+"""Folders of the home folder that stay readable: programs and package caches, no configuration."""
+_RUN_KEPT = ("/run/systemd/resolve", "/run/resolvconf", "/run/current-system")
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """How to wrap a command. `readable` and `writable` name what it needs beside the workspace.
+
+    Put the private repository and the user's checkout into `readable`: without them `git` and a project's own virtual
+    environment do not work when they lie in the home folder.
+    """
+
+    program: Path
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+
+    def argv(self, argv: Sequence[str], workspace: Path, environment: Mapping[str, str]) -> list[str]:
+        """`argv`, to be run inside the sandbox with `workspace` as its writable working folder."""
+        home = Path(environment.get("HOME") or "/nonexistent")
+        private = [path for path in ("/tmp", "/var/tmp", "/run") if Path(path).is_dir()]  # noqa: S108
+        wrapped = [str(self.program), "--die-with-parent", "--unshare-pid", "--unshare-ipc"]
+        wrapped += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+        for path in [*private, *([str(home)] if home.is_dir() and home != Path("/") else [])]:
+            wrapped += ["--tmpfs", path]
+        for readable in [*_toolchains(home), *_programs(environment, home), *self.readable, *map(Path, _RUN_KEPT)]:
+            wrapped += ["--ro-bind-try", str(readable), str(readable)]
+        for writable in [*self.writable, workspace]:
+            wrapped += ["--bind", str(writable), str(writable)]
+        return [*wrapped, "--setenv", "TMPDIR", "/tmp", "--chdir", str(workspace), "--", *argv]  # noqa: S108
+
+
+async def find_sandbox() -> Path | None:
+    """The bubblewrap program when a command really runs in it here, else None. Ask once per worker."""
+    found = shutil.which("bwrap")
+    if found is None:
+        return None
+    program = Path(found).resolve()
+    probe = Sandbox(program).argv(["true"], Path.cwd(), {"HOME": str(Path.home())})
+    process = await asyncio.create_subprocess_exec(
+        *probe,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        exit_code = await asyncio.wait_for(process.wait(), PROBE_SECONDS)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return None
+    return program if exit_code == 0 else None
+
+
+def _toolchains(home: Path) -> list[Path]:
+    return [home / name for name in TOOLCHAINS if (home / name).exists()]
+
+
+def _programs(environment: Mapping[str, str], home: Path) -> list[Path]:
+    """Folders of PATH and the virtual environment, where they lie under what the sandbox hides."""
+    hidden = (home, Path("/tmp"), Path("/var/tmp"), Path("/run"))  # noqa: S108
+    named = [*environment.get("PATH", "").split(os.pathsep), environment.get("VIRTUAL_ENV", "")]
+    return [Path(name) for name in named if name and any(Path(name).is_relative_to(top) for top in hidden)]

@@ -1,0 +1,128 @@
+"""Blobs and the journal of a task, on disk.
+
+A blob is named by the SHA-256 of its bytes and verified when read. A journal entry is written once: the first writer
+wins, and everybody after it gets the first one's value. Both appear whole or not at all, also after a power cut.
+"""
+
+import asyncio
+import hashlib
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import (
+    StorageDriver,
+    StorageDriverClaim,
+    StorageDriverRetrieveContext,
+    StorageDriverStoreContext,
+)
+
+
+class LostBlobError(Exception):
+    """A blob is missing or its bytes are not the ones that were stored."""
+
+
+class Store:
+    """Blobs and journal below one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def put(self, data: bytes) -> str:
+        """Store bytes; returns their name (64 hexadecimal digits)."""
+        name = hashlib.sha256(data).hexdigest()
+        path = self._blob_path(name)
+        if not path.exists():
+            _write_atomically(path, data, replace=True)
+        return name
+
+    def get(self, name: str) -> bytes:
+        """The bytes of this name. Raises `LostBlobError` when they are missing or damaged."""
+        try:
+            data = self._blob_path(name).read_bytes()
+        except FileNotFoundError:
+            raise LostBlobError(f"blob {name} is missing") from None
+        if hashlib.sha256(data).hexdigest() != name:
+            raise LostBlobError(f"blob {name} is damaged")
+        return data
+
+    def entry(self, key: str) -> bytes | None:
+        """The journal entry of this key, or None."""
+        try:
+            return self._entry_path(key).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def enter(self, key: str, data: bytes) -> bytes:
+        """Write a journal entry; returns the entry that holds, which is an earlier one where there is one."""
+        path = self._entry_path(key)
+        if not path.exists():
+            _write_atomically(path, data, replace=False)
+        return path.read_bytes()
+
+    def _blob_path(self, name: str) -> Path:
+        return self._folder / "blobs" / name[:2] / name[2:]
+
+    def _entry_path(self, key: str) -> Path:
+        name = hashlib.sha256(key.encode()).hexdigest()
+        return self._folder / "journal" / name[:2] / name[2:]
+
+
+class PayloadStorage(StorageDriver):
+    """The SDK's safety net for large payloads: they go to a folder, histories keep a reference."""
+
+    def __init__(self, folder: Path) -> None:
+        self._store = Store(folder)
+
+    def name(self) -> str:
+        """The name that references carry."""
+        return "baton-folder"
+
+    async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
+        """Store the payloads and name each by its digest."""
+        names = [await asyncio.to_thread(self._store.put, payload.SerializeToString()) for payload in payloads]
+        return [StorageDriverClaim(claim_data={"sha256": name}) for name in names]
+
+    async def retrieve(
+        self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
+    ) -> list[Payload]:
+        """The payloads of these references."""
+        return [
+            Payload.FromString(await asyncio.to_thread(self._store.get, claim.claim_data["sha256"])) for claim in claims
+        ]
+
+
+def _write_atomically(path: Path, data: bytes, *, replace: bool) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if replace:
+            temporary.replace(path)
+        else:
+            _link_first(temporary, path)
+        _sync_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _link_first(temporary: Path, path: Path) -> None:
+    """Give the file its name unless somebody was first."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,91 @@
+"""The folder of one task on this host: its record, private repository, workspaces, store and locks.
+
+Everything Baton keeps of a task is below this folder; removing it removes the task.
+"""
+
+import os
+from pathlib import Path
+
+from activities.conversations import Conversations
+from activities.repository import PrivateRepository
+from activities.store import Store
+from baton.messages import OpenedTask, TaskInput, task_id_fault
+from baton.models import Stored
+from baton.settings import PermissionRules
+
+
+class TaskRecord(Stored):
+    """What `open_task` settled once and for all; `task.json`."""
+
+    task_id: str
+    input: TaskInput
+    opened: OpenedTask
+    environment: dict[str, str]
+    permissions: PermissionRules = PermissionRules()
+    guidance: str = ""
+
+
+class UnknownTaskError(Exception):
+    """The task has no folder on this host."""
+
+
+class TaskFolder:
+    """Access to what a task keeps."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.store = Store(path / "store")
+        self.conversations = Conversations(self.store)
+        self.repository = PrivateRepository(path)
+        self._record: TaskRecord | None = None
+
+    @property
+    def record(self) -> TaskRecord:
+        """The task's record. Raises `UnknownTaskError` when there is none."""
+        if self._record is None:
+            try:
+                self._record = TaskRecord.model_validate_json((self.path / "task.json").read_bytes())
+            except FileNotFoundError:
+                raise UnknownTaskError(f"the task {self.path.name} has no folder on this host") from None
+        return self._record
+
+    def write_record(self, record: TaskRecord) -> None:
+        """Settle the record."""
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary = self.path / f".task.json.{os.getpid()}"
+        temporary.write_text(record.model_dump_json(indent=1), encoding="utf-8")
+        temporary.replace(self.path / "task.json")
+        self._record = record
+
+    def workspace(self, name: str) -> Path:
+        """Where the workspace of this name is."""
+        return self.repository.workspace_path(name)
+
+    def lock_path(self, name: str) -> Path:
+        """The lock file of a workspace."""
+        folder = self.path / "locks"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / name
+
+    @property
+    def artifacts(self) -> Path:
+        """The folder of the files for people."""
+        return Path(self.record.opened.artifacts)
+
+
+class Tasks:
+    """All tasks of this host."""
+
+    def __init__(self, state: Path) -> None:
+        self._root = state / "tasks"
+        self._known: dict[str, TaskFolder] = {}
+
+    def folder(self, task_id: str) -> TaskFolder:
+        """The folder of a task, existing or not. ValueError for a malformed id, so that no path can lead elsewhere."""
+        if (fault := task_id_fault(task_id)) is not None:
+            raise ValueError(fault)
+        return self._known.setdefault(task_id, TaskFolder(self._root / task_id))
+
+    def forget(self, task_id: str) -> None:
+        """Drop what is cached of a task."""
+        self._known.pop(task_id, None)

@@ -1,0 +1,282 @@
+"""The work of a task outside its agents: opening, planning aids, merging, gates, publishing, files for people.
+
+Opening checks everything the user gave before anything is made, so that bad input leaves nothing behind.
+"""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.artifacts import Artifacts
+from activities.child_environment import child_environment
+from activities.errors import Reaction
+from activities.gates import Gates, discover
+from activities.model import Model, ModelError
+from activities.pulse import pulse
+from activities.repository import BadRepository, MergeKind, SourceFacts
+from activities.settings_files import guidance_at, layers_for
+from activities.survey import survey
+from activities.task_folder import TaskFolder, TaskRecord, Tasks
+from activities.workspace_lock import workspace_lock
+from activities.workspaces import prepare_workspace
+from baton.budget import SMALLEST_BUDGET_TOKENS
+from baton.findings import GateKind, GateSpec
+from baton.messages import (
+    BAD_INPUT,
+    GateResults,
+    MergedStep,
+    MergeStep,
+    OpenedTask,
+    OpenTask,
+    Publish,
+    Published,
+    RunGates,
+    TaskInput,
+    WriteArtifacts,
+)
+from baton.permissions import Permissions
+from baton.plan import Plan, PlanFaults, expand
+from baton.settings import Layer, Settings, SettingsFaults, permissions_of, resolve
+
+ROLES_WITH_MODELS = ("planner", "executor", "integrator")
+
+
+class BadInputError(ApplicationError):
+    """What the user gave cannot be used."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, type=BAD_INPUT, non_retryable=True)
+
+
+class TaskWork:
+    """Activities of the orchestration. `host_queue` is this host's task queue."""
+
+    def __init__(self, tasks: Tasks, model: Model, host_queue: str, home: Path, searchable: bool) -> None:
+        self._tasks = tasks
+        self._model = model
+        self._host_queue = host_queue
+        self._home = home
+        self._searchable = searchable
+
+    @activity.defn(name="open_task")
+    async def open_task(self, request: OpenTask) -> OpenedTask:
+        """Check the input, clone the repository, survey it, and settle the task's record."""
+        folder = self._tasks.folder(request.task_id)
+        async with pulse("opening the task"):
+            if (folder.path / "task.json").exists() and activity.info().attempt > 1:
+                return folder.record.opened
+            facts = await self._inspect(folder, request.input)
+            settings, layers = self._settings(request.input, facts)
+            artifacts = _artifacts_path(facts, settings, request.task_id, folder)
+            self._refuse_used_id(folder, artifacts)
+            await self._check_models(settings)
+            try:
+                return await self._make(folder, request, facts, settings, layers, artifacts)
+            except BaseException:
+                self._tasks.forget(request.task_id)
+                await asyncio.to_thread(shutil.rmtree, folder.path, ignore_errors=True)
+                raise
+
+    @activity.defn(name="expand_plan")
+    async def expand_plan(self, request: OpenTask) -> Plan:
+        """The user's own plan, checked and expanded. Bad input when it has faults."""
+        folder = self._tasks.folder(request.task_id)
+        draft = request.input.plan
+        if draft is None:
+            raise BadInputError("no plan is given")
+        async with pulse("checking the plan"):
+            files = await folder.repository.list_files(folder.record.opened.base_commit)
+        try:
+            return expand(draft, request.task_id, frozenset(files))
+        except PlanFaults as faults:
+            raise BadInputError(f"the plan has faults:\n{faults}") from faults
+
+    @activity.defn(name="merge_step")
+    async def merge_step(self, request: MergeStep) -> MergedStep:
+        """Put a workspace's checkpoints on the result as one commit."""
+        folder = self._tasks.folder(request.task_id)
+        async with pulse("merging"), workspace_lock(folder.lock_path("result")):
+            step = "integration" if request.step is None else str(request.step)
+            outcome = await folder.repository.merge_step(
+                request.workspace, request.subject, {"Baton-Task": request.task_id, "Baton-Step": step}
+            )
+            head = await folder.repository.result()
+            changes = await folder.repository.changed_between(request.start_commit, head)
+        return MergedStep(
+            commit=head,
+            merged=outcome.kind is MergeKind.MERGED,
+            files_changed=tuple(change.path for change in changes),
+            conflicts=tuple(outcome.conflicts),
+        )
+
+    @activity.defn(name="run_gates")
+    async def run_gates(self, request: RunGates) -> GateResults:
+        """Run the gates on one commit, in a workspace of their own, one after the other."""
+        folder = self._tasks.folder(request.task_id)
+        record = folder.record
+        async with pulse("preparing the gates") as beat, workspace_lock(folder.lock_path(request.workspace)) as lock:
+            workspace = await folder.repository.open_workspace(request.workspace, request.commit)
+            await folder.repository.reset(workspace, request.commit)
+            await prepare_workspace(folder, workspace)
+            gates, results = Gates(), []
+            for gate in request.gates:
+                beat.doing = f"gate {gate.name}"
+                results.append(
+                    await gates.run(gate, workspace, record.environment, _top_level(record), on_start=lock.remember)
+                )
+            await folder.repository.close_workspace(request.workspace)
+        return GateResults(results=tuple(results))
+
+    @activity.defn(name="publish")
+    async def publish(self, request: Publish) -> Published:
+        """Give the result to the user's repository as one branch."""
+        folder = self._tasks.folder(request.task_id)
+        async with pulse("publishing"):
+            ref = await folder.repository.publish(_top_level(folder.record), request.task_id, request.commit)
+        return Published(ref=ref, repository=str(folder.repository.path))
+
+    @activity.defn(name="write_artifacts")
+    async def write_artifacts(self, request: WriteArtifacts) -> None:
+        """Write files for people."""
+        folder = self._tasks.folder(request.task_id)
+        settings = folder.record.opened.settings
+        artifacts = Artifacts(folder.artifacts)
+        for artifact in request.artifacts:
+            if settings.persist_state or artifact.name.startswith(("report", "integration-report")):
+                await asyncio.to_thread(artifacts.write, artifact)
+
+    @activity.defn(name="close_task")
+    async def close_task(self, request: Publish) -> None:
+        """Put the workspaces away; branches and checkpoints stay in the private repository."""
+        folder = self._tasks.folder(request.task_id)
+        async with pulse("putting the workspaces away"):
+            workspaces = folder.path / "workspaces"
+            names = sorted(path.name for path in workspaces.iterdir() if path.is_dir()) if workspaces.is_dir() else []
+            for name in names:
+                async with workspace_lock(folder.lock_path(name)):
+                    await folder.repository.close_workspace(name)
+        self._tasks.forget(request.task_id)
+
+    async def _inspect(self, folder: TaskFolder, given: TaskInput) -> SourceFacts:
+        try:
+            return await folder.repository.inspect(given.repository, given.base)
+        except BadRepository as error:
+            raise BadInputError(str(error)) from error
+
+    def _settings(self, given: TaskInput, facts: SourceFacts) -> tuple[Settings, list[Layer]]:
+        try:
+            layers = layers_for(self._home, facts.top_level)
+            layers.append(Layer(source="the command line", orchestration=given.settings))
+            settings = resolve(layers)
+        except SettingsFaults as faults:
+            raise BadInputError(str(faults)) from faults
+        if not settings.enabled:
+            named = next(layer.source for layer in reversed(layers) if "enabled" in layer.orchestration)
+            raise BadInputError(f"orchestration is switched off (enabled: false in {named})")
+        return settings, layers
+
+    def _refuse_used_id(self, folder: TaskFolder, artifacts: Path) -> None:
+        used = (folder.path / "task.json").exists() or (artifacts.is_dir() and any(artifacts.iterdir()))
+        if used:
+            raise BadInputError(
+                f"the task id {folder.path.name!r} is already used: choose another with --task-id, "
+                f"or look at that task with: orchestrate status {folder.path.name}"
+            )
+
+    async def _check_models(self, settings: Settings) -> None:
+        """Every model must exist and be able to fill the budget. An API that fails otherwise is not asked twice here:
+        the first turn finds out and waits."""
+        for role in ROLES_WITH_MODELS:
+            name = settings.models.of(role)
+            try:
+                facts = await self._model.facts(name)
+            except ModelError as error:
+                if error.fault.status == 404:
+                    raise BadInputError(
+                        f"the model {name!r} of the {role} is unknown to the API ({error.fault.message})"
+                    ) from error
+                if error.fault.reaction is Reaction.PERSON:
+                    raise BadInputError(
+                        f"the API refuses the credentials: {error.fault.message}. Set ANTHROPIC_API_KEY and try again."
+                    ) from error
+                raise error.fault.error() from error
+            if facts.max_tokens is not None and settings.output_budget > facts.max_tokens:
+                raise BadInputError(
+                    f"outputBudget is {settings.output_budget} tokens, but {name} allows at most {facts.max_tokens} "
+                    f"(and at least {SMALLEST_BUDGET_TOKENS} are needed)"
+                )
+
+    async def _make(
+        self,
+        folder: TaskFolder,
+        request: OpenTask,
+        facts: SourceFacts,
+        settings: Settings,
+        layers: list[Layer],
+        artifacts: Path,
+    ) -> OpenedTask:
+        await folder.repository.create(facts)
+        repository = folder.repository
+        files = await repository.list_files(facts.base_commit)
+
+        async def read(path: str) -> bytes:
+            return await repository.read_file(facts.base_commit, path)
+
+        permissions = permissions_of(layers)
+        warnings = [*Permissions(**permissions.model_dump()).warnings()]
+        if facts.modified or facts.untracked or facts.conflicted or facts.operation:
+            warnings.insert(0, facts.describe())
+        opened = OpenedTask(
+            host_queue=self._host_queue,
+            source=str(facts.top_level or facts.source),
+            base_commit=facts.base_commit,
+            base_name=facts.branch or facts.base_commit[:12],
+            settings=settings,
+            gates=_configured_gates(settings) if settings.gates is not None else tuple(await discover(files, read)),
+            survey=await survey(repository, facts.base_commit),
+            artifacts=str(artifacts),
+            warnings=tuple(warnings),
+            searchable=self._searchable,
+        )
+        record = TaskRecord(
+            task_id=request.task_id,
+            input=request.input,
+            opened=opened,
+            environment=_environment(request.input.environment),
+            permissions=permissions,
+            guidance=await guidance_at(files, read),
+        )
+        Artifacts(artifacts).create()
+        folder.write_record(record)
+        return opened
+
+
+def _environment(given: Mapping[str, str] | None) -> dict[str, str]:
+    """What gates and commands see: the caller's environment, else this worker's, as far as it is allowed."""
+    return child_environment(given if given is not None else os.environ)
+
+
+def _configured_gates(settings: Settings) -> tuple[GateSpec, ...]:
+    return tuple(
+        GateSpec(name=gate.name, command=gate.command, kind=GateKind(gate.kind), timeout=gate.timeout)
+        for gate in settings.gates or ()
+    )
+
+
+def _artifacts_path(facts: SourceFacts, settings: Settings, task_id: str, folder: TaskFolder) -> Path:
+    if facts.top_level is None:
+        return folder.path / "artifacts"
+    path = facts.top_level / settings.state_directory / task_id
+    if not path.resolve().is_relative_to(facts.top_level.resolve()):
+        raise BadInputError(f"stateDirectory {settings.state_directory!r} leads out of the repository")
+    return path
+
+
+def _top_level(record: TaskRecord) -> Path | None:
+    source = Path(record.opened.source)
+    return source if source.is_absolute() and source.is_dir() else None

@@ -1,0 +1,256 @@
+"""The tool calls of one turn inside one workspace: checked, permitted, owned, done, and their secrets masked.
+
+`Tools.call` never raises for what a model sent; it answers with a result that says what to do instead. The tools
+that report or end an agent's work are not here: they touch no file.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Protocol
+
+from activities import file_tools
+from activities.commands import Captured, CommandResult
+from activities.confinement import Workspace
+from activities.process_groups import ProcessGroup
+from activities.sandbox import Sandbox
+from activities.search import Found, Search
+from activities.text_files import cut_middle, decode
+from activities.tool_result import CallRefused, ToolResult
+from baton.ownership import Ownership, Refused
+from baton.permissions import Denied, Permissions
+from baton.redaction import is_secret_file, redacted, secret_values
+from baton.settings import SandboxMode
+from baton.tool_inputs import TIME_LIMIT_DEFAULT_MS, TIME_LIMIT_MAX_MS, Append, Bash, Edit, Glob, Grep, Read, Write
+from baton.tool_schemas import WORKSPACE_TOOLS, ToolFault, parse
+
+__all__ = ["CommandRunner", "ToolResult", "Tools"]
+
+OUTPUT_LIMIT_BYTES = 2_000_000
+"""Output of a command beyond this is lost; up to it, what the model does not see is kept in `ToolResult.whole`."""
+
+_ENVIRONMENT_FOLDERS = 200
+"""How many top folders are looked into for `.env`-like files."""
+
+_TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+
+
+class CommandRunner(Protocol):
+    """The runner of child processes; the module `activities.commands` is one."""
+
+    async def run(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: Path,
+        environment: Mapping[str, str],
+        time_limit: timedelta,
+        output_limit_bytes: int = ...,
+        on_start: Callable[[ProcessGroup], None] | None = None,
+        sandbox: Sandbox | None = None,
+    ) -> CommandResult:
+        """Run a shell command and give its streams as one text."""
+
+    async def capture(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        environment: Mapping[str, str],
+        time_limit: timedelta,
+        output_limit_bytes: int = ...,
+    ) -> Captured:
+        """Run a program and give its streams apart."""
+
+
+class Tools:
+    """The file tools and `bash` of one agent in one workspace.
+
+    `base_commit` is where the step started: a file that is not in it was made by this step and may be changed by it.
+    `git` is the command that reads the workspace's repository; give it an explicit `--git-dir`, for a model's command
+    may have rewritten the workspace's `.git` file. `sandbox` wraps commands; without one and unless `sandbox_mode` is
+    `off`, only gate commands and what the permissions allow runs. `secrets` are masked in every result, besides
+    secret values of `.env`-like files.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        *,
+        ownership: Ownership,
+        permissions: Permissions,
+        runner: CommandRunner,
+        environment: Mapping[str, str],
+        available: Sequence[str] = WORKSPACE_TOOLS,
+        gate_commands: Sequence[str] = (),
+        sandbox: Sandbox | None = None,
+        sandbox_mode: SandboxMode = "auto",
+        on_start: Callable[[ProcessGroup], None] | None = None,
+        base_commit: str = "HEAD",
+        git: Sequence[str] = ("git",),
+        secrets: Sequence[str] = (),
+    ) -> None:
+        self._root = workspace
+        self._files = Workspace(workspace)
+        self._ownership = ownership
+        self._permissions = permissions
+        self._runner = runner
+        self._environment = environment
+        self._available = [name for name in available if name in WORKSPACE_TOOLS]
+        self._gate_commands = frozenset(command.strip() for command in gate_commands)
+        self._sandbox = sandbox
+        self._sandbox_mode = sandbox_mode
+        self._on_start = on_start
+        self._base_commit = base_commit
+        self._secrets = frozenset(secrets)
+        self._search = Search(
+            workspace, capture=runner.capture, environment=environment, git=git, hidden=self._is_hidden
+        )
+
+    async def call(self, name: str, raw_input: object) -> ToolResult:
+        """Run one call. `raw_input` is what the model sent, unchecked.
+
+        Raises FileNotFoundError when the workspace itself is gone: that is no mistake of the model.
+        """
+        parsed = parse(name, raw_input, self._available)
+        try:
+            if isinstance(parsed, ToolFault):
+                raise CallRefused(parsed.message)
+            result = await self._run(parsed)
+        except CallRefused as refused:
+            result = ToolResult(content=str(refused), is_error=True)
+        secrets = self._secrets | await asyncio.to_thread(self._secrets_on_disk)
+        whole = None if result.whole is None else _clean(result.whole, secrets)
+        return result.model_copy(update={"content": _clean(result.content, secrets), "whole": whole})
+
+    async def _run(self, call: object) -> ToolResult:
+        match call:
+            case Read():
+                path = await self._permitted("read", call.file_path)
+                return await asyncio.to_thread(file_tools.read, self._files, path, call)
+            case Write():
+                path = await self._writable("write", call.file_path)
+                return await asyncio.to_thread(file_tools.write, self._files, path, call)
+            case Append():
+                path = await self._writable("append", call.file_path)
+                return await asyncio.to_thread(file_tools.append, self._files, path, call)
+            case Edit():
+                path = await self._writable("edit", call.file_path)
+                return await asyncio.to_thread(file_tools.edit, self._files, path, call)
+            case Glob():
+                await self._permitted("glob", call.path or ".")
+                return _found(await self._search.glob(call.pattern, call.path))
+            case Grep():
+                await self._permitted("grep", call.path or ".")
+                return _found(await self._search.grep(call.pattern, call.path))
+            case Bash():
+                return await self._bash(call)
+            case _:
+                raise TypeError(f"no tool of the workspace takes {type(call).__name__}")
+
+    async def _permitted(self, tool: str, given: str) -> str:
+        """The located path, if no permission rule forbids the name as given or the file behind it."""
+        path = await asyncio.to_thread(self._files.locate, given)
+        for name in (path, given):
+            decision = self._permissions.decide(tool, name)
+            if isinstance(decision, Denied):
+                raise CallRefused(decision.message)
+        return path
+
+    async def _writable(self, tool: str, given: str) -> str:
+        path = await self._permitted(tool, given)
+        verdict = self._ownership.may_write(path, exists=self._files.exists(path))
+        if isinstance(verdict, Refused):
+            as_new = self._ownership.may_write(path, exists=False)
+            if isinstance(as_new, Refused) or await self._search.is_committed(self._base_commit, path):
+                raise CallRefused(verdict.message)
+        return path
+
+    async def _bash(self, call: Bash) -> ToolResult:
+        self._require_command(call.command)
+        limit = timedelta(milliseconds=call.timeout_ms or TIME_LIMIT_DEFAULT_MS)
+        result = await self._runner.run(
+            call.command,
+            cwd=self._root,
+            environment=self._environment,
+            time_limit=limit,
+            output_limit_bytes=OUTPUT_LIMIT_BYTES,
+            on_start=self._on_start,
+            sandbox=self._sandbox,
+        )
+        output = _TERMINAL_CODES.sub("", result.output).rstrip("\n") or "(no output)"
+        cut = cut_middle(output, hint="narrow it with grep, head or tail, or write it to a file and read that")
+        return ToolResult(
+            content=f"{cut.text}\n{_ending(result, limit)}",
+            is_error=result.timed_out or result.exit_code != 0,
+            left_out_bytes=cut.left_out_bytes + result.left_out_bytes,
+            whole=output if cut.left_out_bytes else None,
+        )
+
+    def _require_command(self, command: str) -> None:
+        """Raise `CallRefused` unless the command may run."""
+        if "\0" in command:
+            raise CallRefused("A command cannot hold a NUL character: write it as printf '\\0'.")
+        # Rules for files name them as the repository does, a command may name them by their place on the host.
+        for spelling in (command, command.replace(f"{self._root}/", "")):
+            decision = self._permissions.decide("bash", spelling)
+            if isinstance(decision, Denied):
+                raise CallRefused(decision.message)
+        if self._sandbox is not None or self._sandbox_mode == "off":
+            return
+        if not self._permissions.allows_command(command, self._gate_commands):
+            allowed = [
+                *sorted(self._gate_commands),
+                *(r for r in self._permissions.allow if r.lower().startswith("bash")),
+            ]
+            raise CallRefused(
+                "This command was not run: there is no sandbox on this host, so only gate commands and what the "
+                f"permissions allow can run, here: {'; '.join(allowed[:12]) or 'none'}. Use exactly one of these, and "
+                "read, grep, glob and edit for everything about files. A person can allow more with permissions.allow "
+                "in the settings, such as Bash(npm test *), or with --sandbox off."
+            )
+
+    def _is_hidden(self, path: str) -> bool:
+        return isinstance(self._permissions.decide("glob", path), Denied)
+
+    def _secrets_on_disk(self) -> set[str]:
+        """Secret values of the `.env`-like files in the workspace's root and its top folders, as they are now."""
+        found: set[str] = set()
+        folders = [entry for entry in self._root.iterdir() if entry.is_dir() and not entry.is_symlink()]
+        for folder in [self._root, *sorted(folders)[:_ENVIRONMENT_FOLDERS]]:
+            with suppress(OSError):
+                for entry in folder.iterdir():
+                    if is_secret_file(entry.name):
+                        found |= self._secrets_in(str(entry.relative_to(self._root)))
+        return found
+
+    def _secrets_in(self, path: str) -> set[str]:
+        with suppress(CallRefused):
+            file = decode(self._files.read(self._files.locate(path)))
+            return secret_values(file.text) if file else set()
+        return set()
+
+
+def _found(found: Found) -> ToolResult:
+    return ToolResult(
+        content=found.shown,
+        left_out_bytes=found.left_out_bytes,
+        whole=found.whole if found.left_out_bytes else None,
+    )
+
+
+def _ending(result: CommandResult, limit: timedelta) -> str:
+    if not result.timed_out:
+        return f"[exit code {result.exit_code}]"
+    return (
+        f"[ended after the time limit of {limit.total_seconds():g} s, with everything it started. There is no input "
+        f"and no terminal: do not wait for either. Do less at once, or give timeout_ms up to {TIME_LIMIT_MAX_MS}.]"
+    )
+
+
+def _clean(text: str, secrets: frozenset[str] | set[str]) -> str:
+    """Text that can be sent and stored: valid Unicode, secrets masked."""
+    return redacted(text.encode("utf-8", "replace").decode(), secrets)

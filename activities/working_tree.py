@@ -1,0 +1,201 @@
+"""One workspace as git sees it: what was changed in it, checkpoints, and the way back to one.
+
+The truth is the workspace's own ref in the private repository. HEAD is detached and the index is brought back to the
+last checkpoint before it is used, so that nothing a model's command does with git (add, commit, checkout, a stale
+lock) counts. Caches, nested repositories and links that lead outside are never committed.
+"""
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from activities.folders import remove_tree
+from activities.git import Git, path_text, split
+from baton.models import Stored
+
+REF_FILE = "baton-ref"
+"""In the administrative folder of a workspace: the ref that holds its last checkpoint."""
+READY_FILE = "baton-ready"
+"""There once the checkout was complete."""
+_RAW = ("--raw", "-z", "--abbrev=64", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")
+
+
+class ChangeKind(StrEnum):
+    """What happened to a path. `TYPE`: a file became a link or the other way round."""
+
+    ADDED = "added"
+    MODIFIED = "modified"
+    DELETED = "deleted"
+    TYPE = "type"
+
+
+class Change(Stored):
+    """One changed path, relative to the root of the repository."""
+
+    path: str
+    kind: ChangeKind
+
+
+class LeftOut(Stored):
+    """A path that is not committed, and why."""
+
+    path: str
+    reason: str
+
+
+_KINDS = {b"A": ChangeKind.ADDED, b"D": ChangeKind.DELETED, b"T": ChangeKind.TYPE}
+
+
+@dataclass(frozen=True)
+class WorkingTree:
+    """A workspace. Callers hold its lock: two of these must not work in one workspace at a time."""
+
+    path: Path
+    administration: Path
+    git: Git
+
+    @property
+    def ref(self) -> str:
+        """The ref of the last checkpoint; that of the branch with the workspace's name when git lost the workspace."""
+        try:
+            return (self.administration / REF_FILE).read_text("utf-8").strip()
+        except FileNotFoundError:
+            return f"refs/heads/{self.path.name}"
+
+    def healthy(self, ref: str) -> bool:
+        """Whether the workspace is complete; a `.git` file that a command removed or replaced is put back."""
+        complete = (self.administration / READY_FILE).is_file() and (self.administration / "index").is_file()
+        if not (complete and self.path.is_dir() and self.ref == ref):
+            return False
+        link, wanted = self.path / ".git", f"gitdir: {self.administration}\n"
+        if link.is_dir() and not link.is_symlink():
+            remove_tree(link)
+        if not link.is_file() or link.is_symlink() or link.read_text("utf-8", "replace") != wanted:
+            link.unlink(missing_ok=True)
+            link.write_text(wanted, "utf-8")
+        return True
+
+    async def furnish(self, ref: str, commit: str, lock: int) -> None:
+        """Check out `commit` in a workspace that git just added, and mark it complete."""
+        (self.administration / REF_FILE).write_text(ref, "utf-8")
+        await self.git.holding(lock).output("read-tree", "--reset", "-u", commit)
+        (self.administration / READY_FILE).touch()
+
+    async def last(self) -> str:
+        """The last checkpoint."""
+        return await self.git.text("rev-parse", "--verify", f"{self.ref}^{{commit}}")
+
+    async def changes(self, since: str | None = None) -> list[Change]:
+        """What differs on disk from the commit `since` (the last checkpoint when absent), sorted by path."""
+        await self._synchronise_index()
+        found, _ = await self._listed(since)
+        return [Change(path=path_text(path), kind=kind) for path, kind in sorted(found.items())]
+
+    async def left_out(self) -> list[LeftOut]:
+        """What the next checkpoint will not hold though git does not ignore it."""
+        await self._synchronise_index()
+        _, left_out = await self._listed(None)
+        return [LeftOut(path=path_text(path), reason=reason) for path, reason in sorted(left_out.items())]
+
+    async def commit(self, message: str) -> str:
+        """Commit what was changed on top of the last checkpoint, empty or not, and return the new checkpoint."""
+        last = await self._synchronise_index()
+        changes, _ = await self._listed(None)
+        if changes:
+            # Removals first: a folder may have become a file.
+            ordered = sorted(changes, key=lambda path: (changes[path] is not ChangeKind.DELETED, path))
+            flags = ("--add", "--remove", "--replace", "-z", "--stdin")
+            await self.git.output("update-index", *flags, stdin=b"".join(path + b"\0" for path in ordered))
+            tree = await self.git.text("write-tree")
+        else:
+            tree = f"{last}^{{tree}}"
+        new = await self.git.text("commit-tree", tree, "-p", last, "-F", "-", stdin=message.encode())
+        await self._move(new, last)
+        return new
+
+    async def reset(self, commit: str | None = None) -> None:
+        """Bring tracked and unignored files back to `commit` (the last checkpoint when absent); ignored files stay."""
+        last = await self.last()
+        wanted = commit or last
+        self._remove_stale_locks()
+        await self._move(wanted, last)
+        await self.git.output("read-tree", "--reset", "-u", wanted)
+        await self.git.output("clean", "-f", "-d", "-q")
+
+    async def _synchronise_index(self) -> str:
+        last = await self.last()
+        self._remove_stale_locks()
+        # Keeps what git knows of unchanged files, so that they are not read again.
+        await self.git.output("read-tree", "--reset", last)
+        return last
+
+    def _remove_stale_locks(self) -> None:
+        """Locks of a git that was killed: under the workspace's lock nobody else can hold them."""
+        for name in ("index.lock", "HEAD.lock"):
+            (self.administration / name).unlink(missing_ok=True)
+
+    async def _move(self, new: str, old: str) -> None:
+        (self.administration.parents[1] / f"{self.ref}.lock").unlink(missing_ok=True)
+        transaction = f"option no-deref\nupdate HEAD {new}\n"
+        if new != old:
+            transaction += f"update {self.ref} {new} {old}\n"
+        await self.git.output("update-ref", "--stdin", stdin=transaction.encode())
+
+    async def _listed(self, since: str | None) -> tuple[dict[bytes, ChangeKind], dict[bytes, str]]:
+        """Changed paths, and those that are left out, with the index at the last checkpoint."""
+        found = parse_raw(await self.git.output("diff", *_RAW, *([since] if since else []), "--"))
+        untracked = split(await self.git.output("ls-files", "-z", "--others", "--exclude-standard"))
+        for path in untracked:
+            # Deleted since then, and there again.
+            found[path] = ChangeKind.MODIFIED if path in found else ChangeKind.ADDED
+        left_out = {path: reason for path in found if (reason := self._why_not(path, found[path]))}
+        return {path: kind for path, kind in found.items() if path not in left_out}, left_out
+
+    def _why_not(self, path: bytes, kind: ChangeKind) -> str | None:
+        if kind is ChangeKind.DELETED:
+            return None
+        if path.endswith(b"/"):
+            return "a git repository of its own"
+        place = os.path.join(os.fsencode(self.path), path)  # noqa: PTH118 (bytes: names need not be UTF-8)
+        try:
+            mode = os.lstat(place).st_mode
+        except OSError:
+            return None
+        if stat.S_ISLNK(mode):
+            return self._why_not_link(place)
+        return None if os.access(place, os.R_OK) else "not readable"
+
+    def _why_not_link(self, place: bytes) -> str | None:
+        if os.readlink(place).startswith(b"/"):  # noqa: PTH115
+            return "a link to an absolute path"
+        root = os.path.realpath(os.fsencode(self.path))
+        inside = os.path.realpath(place).startswith(root + b"/")
+        return None if inside else "a link that leads outside the workspace"
+
+
+def parse_raw(output: bytes) -> dict[bytes, ChangeKind]:
+    """Paths and kinds of `--raw -z` output."""
+    entries = split(output)
+    return {
+        path: _KINDS.get(description.split()[-1][:1], ChangeKind.MODIFIED)
+        for description, path in zip(entries[::2], entries[1::2], strict=True)
+    }
+
+
+def commit_message(subject: str, trailers: Mapping[str, str]) -> str:
+    """A commit message. ValueError for a trailer that could not be read back."""
+    for key, value in trailers.items():
+        if not key.replace("-", "").isalnum() or "\n" in value or not value.strip():
+            raise ValueError(f"trailer {key!r}: {value!r} must be one line")
+    lines = [" ".join(subject.split()) or "(no subject)", ""]
+    return "\n".join([*lines, *(f"{key}: {value.strip()}" for key, value in trailers.items())]) + "\n"
+
+
+def trailers_of(text: str) -> dict[str, str]:
+    """The trailers that `commit_message` wrote: the `Key: value` lines of the last paragraph after the subject."""
+    paragraphs = text.strip().split("\n\n")
+    pairs = [line.split(": ", 1) for line in paragraphs[-1].splitlines()] if len(paragraphs) > 1 else []
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}

@@ -1,0 +1,37 @@
+"""The tools of one turn: what its agent owns, may run and sees."""
+
+from activities import commands
+from activities.sandbox import Sandbox
+from activities.task_folder import TaskFolder
+from activities.tools import Tools
+from activities.workspace_lock import WorkspaceLock
+from baton.conversation import Opening
+from baton.messages import TurnRequest
+from baton.ownership import Ownership
+from baton.permissions import Permissions
+from baton.roles import WRITING_ROLES
+
+
+def workspace_tools(
+    folder: TaskFolder, request: TurnRequest, opening: Opening, lock: WorkspaceLock, sandbox: Sandbox | None
+) -> Tools:
+    """The tools for one turn of the agent that `opening` describes."""
+    record = folder.record
+    settings = record.opened.settings
+    workspace = folder.workspace(request.workspace)
+    return Tools(
+        workspace,
+        ownership=Ownership(
+            items=opening.owned, owns=opening.owns, read_only=request.role not in WRITING_ROLES, others=opening.others
+        ),
+        permissions=Permissions(**record.permissions.model_dump(), project_root=record.opened.source),
+        runner=commands,
+        environment=record.environment,
+        available=[tool["name"] for tool in opening.tools],
+        gate_commands=[gate.command for gate in record.opened.gates],
+        sandbox=None if settings.sandbox == "off" else sandbox,
+        sandbox_mode=settings.sandbox,
+        on_start=lock.remember,
+        base_commit=opening.start_commit,
+        git=folder.repository.git_command(workspace),
+    )

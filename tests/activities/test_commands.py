@@ -1,0 +1,275 @@
+"""The command runner against real processes: limits, groups, daemons, floods, environment, sandbox."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+
+import psutil
+import pytest
+
+from activities.commands import (
+    CommandResult,
+    ProcessGroup,
+    Sandbox,
+    capture,
+    child_environment,
+    end_group,
+    find_sandbox,
+    run,
+)
+
+LIMIT = timedelta(seconds=20)
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    return child_environment(os.environ)
+
+
+def alive(process_id: int) -> bool:
+    try:
+        return psutil.Process(process_id).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+async def wait_for(path: Path) -> int:
+    """The number that a command writes to `path`, once it has written it."""
+    for _ in range(500):
+        if path.exists() and path.read_text().strip():
+            return int(path.read_text())
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"{path.name} was never written")
+
+
+async def test_a_command_gives_both_streams_in_order_and_its_exit_code(tmp_path, environment):
+    result = await run(
+        "echo out; echo err >&2; echo ümlaut; exit 3", cwd=tmp_path, environment=environment, time_limit=LIMIT
+    )
+    assert (result.exit_code, result.output) == (3, "out\nerr\nümlaut\n")
+    assert not result.timed_out
+    assert CommandResult.model_validate_json(result.model_dump_json()) == result
+
+
+async def test_streams_of_a_program_stay_apart_and_bytes_are_kept(tmp_path, environment):
+    argv = [sys.executable, "-c", r"import sys; sys.stdout.buffer.write(b'\xff\0'); sys.stderr.write('no')"]
+    captured = await capture(argv, cwd=tmp_path, environment=environment, time_limit=LIMIT)
+    assert (captured.stdout, captured.stderr, captured.exit_code) == (b"\xff\0", "no", 0)
+
+
+async def test_stdin_is_empty_unless_given_and_never_blocks(tmp_path, environment):
+    empty = await run("cat; echo end", cwd=tmp_path, environment=environment, time_limit=LIMIT)
+    assert empty.output == "end\n"
+    big = b"x" * 3_000_000
+    unread = await run("true", cwd=tmp_path, environment=environment, time_limit=LIMIT, stdin=big)
+    assert unread.exit_code == 0
+    counted = await run("wc -c", cwd=tmp_path, environment=environment, time_limit=LIMIT, stdin=big)
+    assert counted.output.strip() == "3000000"
+
+
+async def test_there_is_no_terminal(tmp_path, environment):
+    result = await run("echo x > /dev/tty", cwd=tmp_path, environment=environment, time_limit=LIMIT)
+    assert result.exit_code != 0
+
+
+async def test_a_flood_is_cut_in_the_middle_with_the_number_of_bytes_left_out(tmp_path, environment):
+    whole = tmp_path / "whole"
+    result = await run(
+        "echo first; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo last",
+        cwd=tmp_path,
+        environment=environment,
+        time_limit=LIMIT,
+        output_limit_bytes=1000,
+        transcript=whole,
+    )
+    assert result.left_out_bytes == 3_000_012 - 1000
+    assert result.output.startswith("first\nxxx")
+    assert result.output.endswith("xxx\nlast\n")
+    assert "[… 2999012 bytes left out here …]" in result.output
+    assert len(result.output) < 1100
+    assert whole.stat().st_size == 3_000_012
+
+
+async def test_the_cut_never_splits_a_character(tmp_path, environment):
+    result = await run(
+        f"{sys.executable} -c \"print('€' * 5000)\"",
+        cwd=tmp_path,
+        environment=environment,
+        time_limit=LIMIT,
+        output_limit_bytes=1000,
+    )
+    assert "\ufffd" not in result.output
+    assert "€" in result.output
+
+
+@pytest.mark.parametrize(("command", "code"), [("no-such-program", 127), (["no-such-program"], 127), (["/"], 126)])
+async def test_what_cannot_start_has_the_exit_code_of_shells(tmp_path, environment, command, code):
+    result = await run(command, cwd=tmp_path, environment=environment, time_limit=LIMIT)
+    assert result.exit_code == code
+    assert result.output
+
+
+async def test_a_missing_folder_is_named(tmp_path, environment):
+    with pytest.raises(NotADirectoryError, match="nowhere does not exist"):
+        await run("true", cwd=tmp_path / "nowhere", environment=environment, time_limit=LIMIT)
+
+
+async def test_the_time_limit_ends_the_group_even_when_it_ignores_sigterm(tmp_path, environment):
+    started = time.monotonic()
+    result = await run(
+        "trap '' TERM; echo before; (trap '' TERM; echo $BASHPID > child; sleep 60) & sleep 60; sleep 60",
+        cwd=tmp_path,
+        environment=environment,
+        time_limit=timedelta(seconds=0.5),
+    )
+    assert result.timed_out
+    assert result.exit_code == 128 + signal.SIGKILL
+    assert result.output.startswith("before\n")
+    assert time.monotonic() - started < 8
+    assert not alive(int((tmp_path / "child").read_text()))
+
+
+@pytest.mark.parametrize("escape", ["", "setsid ", "nohup setsid "])
+@pytest.mark.parametrize("output", ["", ">/dev/null 2>&1"])
+async def test_daemons_are_ended_and_not_waited_for(tmp_path, environment, escape, output):
+    started = time.monotonic()
+    result = await run(
+        f"{escape}sh -c 'echo $$ > daemon; exec sleep 60' {output} & "
+        "while ! [ -s daemon ]; do sleep 0.01; done; echo done",
+        cwd=tmp_path,
+        environment=environment,
+        time_limit=LIMIT,
+    )
+    assert "done\n" in result.output
+    assert result.exit_code == 0
+    assert not result.timed_out
+    assert time.monotonic() - started < 5
+    assert not alive(int((tmp_path / "daemon").read_text()))
+
+
+async def test_cancellation_ends_the_group(tmp_path, environment):
+    command = "sh -c 'echo $$ > child; exec sleep 60' & sleep 60"
+    task = asyncio.create_task(run(command, cwd=tmp_path, environment=environment, time_limit=LIMIT))
+    child = await wait_for(tmp_path / "child")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not alive(child)
+
+
+async def test_a_group_that_a_dead_attempt_recorded_is_ended_by_the_next(tmp_path, environment):
+    """The first attempt is a real process that is killed, so its command becomes an orphan."""
+    script = (
+        "import asyncio, sys\nfrom datetime import timedelta\nfrom pathlib import Path\n"
+        "from activities.commands import run\n"
+        "note = lambda group: Path('group').write_text(group.model_dump_json())\n"
+        "asyncio.run(run('echo $$ > orphan; sleep 60; sleep 60', cwd=Path.cwd(), environment={'PATH': sys.argv[1]},"
+        " time_limit=timedelta(seconds=50), on_start=note))\n"
+    )
+    root = str(Path(__file__).parents[2])
+    first = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", script, os.environ["PATH"], cwd=tmp_path, env={"PYTHONPATH": root}
+    )
+    orphan = await wait_for(tmp_path / "orphan")
+    first.kill()
+    await first.wait()
+    assert alive(orphan)
+    group = ProcessGroup.model_validate_json((tmp_path / "group").read_text())
+    assert await end_group(group) >= 1
+    assert not alive(orphan)
+    assert await end_group(group) == 0
+
+
+async def test_a_reused_process_id_is_not_ended():
+    stranger = await asyncio.create_subprocess_exec("sleep", "60", start_new_session=True)
+    try:
+        recorded = ProcessGroup(group_id=stranger.pid, started_at=1_000_000.0, tag="of-another-command")
+        assert await end_group(recorded, grace_seconds=0.1) == 0
+        assert alive(stranger.pid)
+    finally:
+        with suppress(ProcessLookupError):
+            stranger.kill()
+        await stranger.wait()
+
+
+def test_the_environment_is_an_allow_list_without_credentials_or_our_own_python(tmp_path):
+    own = tmp_path / "own"
+    base = {
+        "PATH": os.pathsep.join([str(own / "bin"), "", "/usr/bin"]),
+        "HOME": "/home/someone",
+        "LC_ALL": "C.UTF-8",
+        "VIRTUAL_ENV": str(own),
+        "JAVA_HOME": "/opt/java",
+        "HTTPS_PROXY": "http://user:password@proxy:3128",
+        "NO_PROXY": "localhost",
+    }
+    credentials = ("ANTHROPIC_API_KEY", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "CONDA_TOKEN", "DB_PASSWORD")
+    steering = ("GIT_DIR", "GIT_INDEX_FILE", "PYTHONPATH", "PYTHONHOME", "LD_PRELOAD", "BASH_ENV", "NODE_OPTIONS")
+    never = (*credentials, *steering, "SSH_AUTH_SOCK", "TEMPORAL_ADDRESS")
+    seen = child_environment(base | dict.fromkeys(never, "value"), own_environment=own)
+    assert not seen.keys() & set(never)
+    assert seen["PATH"] == "/usr/bin"
+    assert "VIRTUAL_ENV" not in seen
+    assert "HTTPS_PROXY" not in seen
+    assert (seen["HOME"], seen["LC_ALL"], seen["JAVA_HOME"]) == ("/home/someone", "C.UTF-8", "/opt/java")
+    other = child_environment(base | {"VIRTUAL_ENV": "/srv/theirs"}, own_environment=own)
+    assert other["VIRTUAL_ENV"] == "/srv/theirs"
+
+
+async def test_editors_and_pagers_do_not_wait(tmp_path, environment):
+    result = await run(
+        "git init -q . && git -c user.name=a -c user.email=a@b commit --allow-empty; git log; man git | head -1; true",
+        cwd=tmp_path,
+        environment=environment,
+        time_limit=LIMIT,
+    )
+    assert not result.timed_out
+    assert result.duration < timedelta(seconds=10)
+
+
+async def test_the_sandbox_shows_the_workspace_and_hides_the_rest(tmp_path, environment):
+    program = await find_sandbox()
+    if program is None:
+        pytest.skip("bubblewrap does not work here")
+    home, workspace, outside = tmp_path / "home", tmp_path / "workspace", tmp_path / "outside"
+    for folder in (home / ".ssh", home / ".cargo/bin", workspace, outside):
+        folder.mkdir(parents=True)
+    (home / ".ssh/id").write_text("private")
+    (home / ".cargo/bin/tool").write_text("program")
+    environment = environment | {"HOME": str(home), "PATH": f"{home}/.cargo/bin:{environment['PATH']}"}
+    sandbox = Sandbox(program, readable=(outside,))
+    result = await run(
+        f"pwd; touch made; touch {outside}/no; cat {home}/.ssh/id; cat {home}/.cargo/bin/tool; touch /usr/no;"
+        " echo temporary > $TMPDIR/x && cat $TMPDIR/x; (setsid sleep 61 &) ; ls /run",
+        cwd=workspace,
+        environment=environment,
+        time_limit=LIMIT,
+        sandbox=sandbox,
+    )
+    assert (workspace / "made").exists()
+    assert not (outside / "no").exists()
+    assert "private" not in result.output
+    assert "program" in result.output
+    assert "temporary\n" in result.output
+    assert result.output.count("Read-only file system") == 2
+    assert not [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "61"]]
+
+
+async def test_a_sandboxed_command_is_ended_at_the_time_limit(tmp_path, environment):
+    program = await find_sandbox()
+    if program is None:
+        pytest.skip("bubblewrap does not work here")
+    result = await run(
+        "trap '' TERM; sleep 62; sleep 62",
+        cwd=tmp_path,
+        environment=environment,
+        time_limit=timedelta(seconds=0.3),
+        sandbox=Sandbox(program),
+    )
+    assert result.timed_out
+    assert not [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "62"]]
