@@ -1,0 +1,173 @@
+"""The worker: composes settings, collaborators and Temporal's worker. No logic.
+
+Two queues: `baton` for workflows and for opening a task, and this host's own for everything that touches the folder
+where the task's workspaces live.
+"""
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+import uuid
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import platformdirs
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.converter import DataConverter, ExternalStorage
+from temporalio.envconfig import ClientConfig
+from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
+from temporalio.worker import Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from activities.agents import Agents
+from activities.commands import find_sandbox
+from activities.model import Model
+from activities.sandbox import Sandbox
+from activities.search_attributes import ensure_search_attributes
+from activities.store import PayloadStorage
+from activities.task_folder import Tasks
+from activities.tasks import TaskWork
+from activities.turn import Turns
+from baton.messages import TASK_QUEUE
+from workflows.agent import AgentWorkflow
+from workflows.orchestration import OrchestrationWorkflow
+
+PAYLOAD_THRESHOLD_BYTES = 64 * 1024
+CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
+
+
+def main() -> None:
+    """Run until a signal asks to stop, then leave without the interpreter's own shutdown.
+
+    CPython 3.11 with temporalio 1.35 now and then aborts there, after all work was done.
+    """
+    arguments = _arguments()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
+    code = 0
+    try:
+        asyncio.run(_work(arguments))
+    except Exception:
+        logging.getLogger("baton").exception("the worker stopped")
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+async def _work(arguments: argparse.Namespace) -> None:
+    state: Path = arguments.state
+    client = await _connect(arguments)
+    host_queue = f"{TASK_QUEUE}-{_host_id(state)}"
+    tasks = Tasks(state)
+    model = Model(lambda: _anthropic_client(state))
+    program = await find_sandbox()
+    searchable = await ensure_search_attributes(client)
+    task_work = TaskWork(tasks, model, host_queue, Path.home(), searchable)
+    agents = Agents(tasks)
+    turns = Turns(tasks, model, Sandbox(program) if program else None)
+    on_host: list[Callable[..., Any]] = [
+        task_work.expand_plan,
+        task_work.merge_step,
+        task_work.run_gates,
+        task_work.publish,
+        task_work.write_artifacts,
+        task_work.close_task,
+        agents.open_agent,
+        agents.close_agent,
+        turns.plan,
+        turns.execute_step,
+        turns.review,
+        turns.resolve,
+        turns.integrate,
+    ]
+    heartbeats = timedelta(seconds=1)
+    common = Worker(
+        client,
+        task_queue=TASK_QUEUE,
+        workflows=[OrchestrationWorkflow, AgentWorkflow],
+        activities=[task_work.open_task],
+        workflow_runner=SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default),
+        sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
+        max_heartbeat_throttle_interval=heartbeats,
+        default_heartbeat_throttle_interval=heartbeats,
+        graceful_shutdown_timeout=timedelta(seconds=10),
+    )
+    host = Worker(
+        client,
+        task_queue=host_queue,
+        activities=on_host,
+        max_heartbeat_throttle_interval=heartbeats,
+        default_heartbeat_throttle_interval=heartbeats,
+        graceful_shutdown_timeout=timedelta(seconds=10),
+    )
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with common, host:
+        if arguments.ready_file is not None:
+            arguments.ready_file.write_text(str(os.getpid()), encoding="utf-8")
+        await stop.wait()
+
+
+async def _connect(arguments: argparse.Namespace) -> Client:
+    logger = logging.getLogger("temporal.core")
+    logging_config = LoggingConfig(
+        filter=TelemetryFilter(core_level="WARN", other_level="ERROR"), forwarding=LogForwardingConfig(logger=logger)
+    )
+    converter = DataConverter(
+        payload_converter_class=pydantic_data_converter.payload_converter_class,
+        external_storage=ExternalStorage(
+            drivers=[PayloadStorage(arguments.state / "payloads")], payload_size_threshold=PAYLOAD_THRESHOLD_BYTES
+        ),
+    )
+    options: dict[str, Any] = {**ClientConfig.load_client_connect_config()}
+    options["target_host"] = arguments.address or options.get("target_host") or "127.0.0.1:7233"
+    options["namespace"] = arguments.namespace or options.get("namespace") or "default"
+    runtime = Runtime(telemetry=TelemetryConfig(logging=logging_config))
+    return await Client.connect(**options, data_converter=converter, runtime=runtime)
+
+
+def _anthropic_client(state: Path) -> anthropic.AsyncAnthropic:
+    """A client with the newest credentials: the file that `orchestrate` wrote, else this process's environment."""
+    found = {name: os.environ[name] for name in CREDENTIALS if os.environ.get(name)}
+    path = state / "service" / "credentials.json"
+    if path.is_file():
+        found = json.loads(path.read_text(encoding="utf-8"))
+    return anthropic.AsyncAnthropic(
+        api_key=found.get("ANTHROPIC_API_KEY"),
+        auth_token=found.get("ANTHROPIC_AUTH_TOKEN"),
+        base_url=found.get("ANTHROPIC_BASE_URL"),
+        max_retries=0,
+        open_telemetry=False,
+    )
+
+
+def _host_id(state: Path) -> str:
+    """A stable name for this host, made once."""
+    path = state / "host-id"
+    if not path.exists():
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.write_text(uuid.uuid4().hex[:12], encoding="utf-8")
+    return path.read_text(encoding="utf-8").strip()
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Baton's worker; `orchestrate up` starts one for you.")
+    parser.add_argument("--state", type=Path, default=platformdirs.user_state_path("baton"))
+    parser.add_argument("--address", help="Temporal's address; default: TEMPORAL_ADDRESS or the client profile")
+    parser.add_argument("--namespace")
+    parser.add_argument("--ready-file", type=Path)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

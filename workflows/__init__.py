@@ -1,0 +1,1 @@
+"""Deterministic order and waiting: the two workflows."""

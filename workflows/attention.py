@@ -1,0 +1,89 @@
+"""What waits for a person: each item is visible until it is answered, and waits as long as it takes (invariant 9)."""
+
+from collections.abc import Callable
+from typing import Any
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from baton.models import Stored
+    from baton.status import AttentionItem
+
+REJECTIONS_KEPT = 20
+
+
+class Answer(Stored):
+    """A person's answer."""
+
+    choice: str
+    comment: str = ""
+
+
+class Attention:
+    """Open questions and their answers. `changed` is called whenever the list changes."""
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._open: dict[str, AttentionItem] = {}
+        self._answers: dict[str, Answer] = {}
+        self._asked = 0
+        self.rejected: list[str] = []
+
+    @property
+    def items(self) -> tuple[AttentionItem, ...]:
+        """What is open now."""
+        return tuple(self._open.values())
+
+    def put(self, kind: str, question: str, choices: tuple[str, ...], **where: Any) -> str:
+        """Open a question; returns its id."""
+        self._asked += 1
+        item = AttentionItem(
+            id=f"{kind}-{self._asked}", kind=kind, question=question, choices=choices, since=workflow.now(), **where
+        )
+        self._open[item.id] = item
+        self._changed()
+        return item.id
+
+    async def ask(self, kind: str, question: str, choices: tuple[str, ...]) -> Answer:
+        """Open a question and wait for its answer."""
+        name = self.put(kind, question, choices)
+        try:
+            await workflow.wait_condition(lambda: name in self._answers)
+        finally:
+            self.drop(name)
+        return self._answers.pop(name)
+
+    def drop(self, name: str) -> None:
+        """The question needs no answer any more."""
+        if self._open.pop(name, None) is not None:
+            self._changed()
+
+    def answer(self, name: str, choice: str, comment: str) -> AttentionItem | None:
+        """Take an answer; None when it makes no sense now, which is noted."""
+        if (fault := self.fault(name, choice)) is not None:
+            self.reject(fault)
+            return None
+        self._answers[name] = Answer(choice=choice, comment=comment)
+        return self._open[name]
+
+    def answer_phase(self, phase: str, choice: str, comment: str) -> None:
+        """Take an approval or rejection of a phase."""
+        for item in self._open.values():
+            if item.kind == "approval" and item.question.startswith(f"Approve {phase}"):
+                self.answer(item.id, choice, comment)
+                return
+        self.reject(f"{choice} of phase {phase!r}: no such approval is waited for")
+
+    def fault(self, name: str, choice: str) -> str | None:
+        """Why this answer makes no sense now, or None."""
+        item = self._open.get(name)
+        if item is None:
+            return f"answer to {name!r}: there is no such question; open are: {', '.join(self._open) or 'none'}"
+        if choice not in item.choices:
+            return f"answer {choice!r} to {name}: the choices are {', '.join(item.choices)}"
+        return None
+
+    def reject(self, text: str) -> None:
+        """Note a signal that made no sense."""
+        self.rejected = [*self.rejected, text[:300]][-REJECTIONS_KEPT:]
+        self._changed()

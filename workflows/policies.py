@@ -1,0 +1,63 @@
+"""Time limits and retries of every activity, in one table.
+
+A turn may be tried for a day with pauses of up to a minute, so that an overloaded provider costs no agent; what can
+never succeed by trying again is named.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from temporalio.common import RetryPolicy
+from temporalio.workflow import ActivityCancellationType
+
+from baton.messages import BAD_INPUT, NEEDS_PERSON
+
+HEARTBEAT = timedelta(seconds=10)
+NEVER_RETRIED = [
+    BAD_INPUT,
+    NEEDS_PERSON,
+    "ModelRefusedRequest",
+    "ConversationLost",
+    "PayloadsTooLarge",
+    "UnknownTaskError",
+    "ValueError",
+]
+
+_COMMON: dict[str, Any] = {
+    "heartbeat_timeout": HEARTBEAT,
+    "cancellation_type": ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+}
+
+
+def _retry(attempts: int) -> RetryPolicy:
+    return RetryPolicy(
+        initial_interval=timedelta(seconds=1),
+        maximum_interval=timedelta(seconds=60),
+        maximum_attempts=attempts,
+        non_retryable_error_types=NEVER_RETRIED,
+    )
+
+
+GIT: dict[str, Any] = {**_COMMON, "start_to_close_timeout": timedelta(minutes=5), "retry_policy": _retry(5)}
+"""What works on repositories and files."""
+
+OPEN: dict[str, Any] = {**_COMMON, "start_to_close_timeout": timedelta(minutes=30), "retry_policy": _retry(5)}
+"""Cloning, and preparing a workspace with the project's set-up commands."""
+
+GATE_ATTEMPTS = 2
+
+
+def gates(limits: list[timedelta]) -> dict[str, Any]:
+    """Gates have limits of their own; the activity gets their sum and time to set up."""
+    total = sum(limits, timedelta(minutes=30))
+    return {**_COMMON, "start_to_close_timeout": total, "retry_policy": _retry(GATE_ATTEMPTS)}
+
+
+def turn(max_tokens: int) -> dict[str, Any]:
+    """One turn: 20 tokens a second at the slowest, and time for its tools."""
+    return {
+        **_COMMON,
+        "start_to_close_timeout": timedelta(seconds=120 + max_tokens / 20) + timedelta(minutes=30),
+        "schedule_to_close_timeout": timedelta(hours=24),
+        "retry_policy": _retry(0),
+    }
