@@ -1,0 +1,1 @@
+"""The terminal: commands, progress and the local service."""

@@ -1,0 +1,27 @@
+"""Where a state directory would be, without making it: bad input must leave nothing behind."""
+
+import os
+from pathlib import Path
+
+CHOSEN_BY = "BATON_STATE_DIR"
+
+
+def state_path() -> Path:
+    """`$BATON_STATE_DIR`, else the user's state folder of the platform; it may be missing."""
+    return _chosen("") or _platform_folder("baton")
+
+
+def demo_state_path() -> Path:
+    """The demo's own state directory, beside the real one, so that a demo never touches a user's tasks."""
+    return _chosen("-demo") or _platform_folder("baton-demo")
+
+
+def _chosen(suffix: str) -> Path | None:
+    chosen = os.environ.get(CHOSEN_BY)
+    return Path(chosen.rstrip("/") + suffix).expanduser().resolve() if chosen else None
+
+
+def _platform_folder(name: str) -> Path:
+    import platformdirs
+
+    return platformdirs.user_state_path(name).resolve()

@@ -1,0 +1,303 @@
+"""The supervisor: a background process that keeps the embedded server and the worker running for one state
+directory, and writes every change to `service.json`.
+
+There is one per state directory (it holds `supervisor.lock` while it lives). Whatever an earlier one left behind is
+ended before anything is started. It does not import temporalio, whose interpreter shutdown can abort.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+
+from cli import dev_server, processes
+from cli.dev_server import Ports
+from cli.service_record import SERVER_GRACE, WORKER_GRACE, Service, ServiceError, ServiceFiles, open_log, try_lock
+
+ALREADY_RUNNING = 3
+"""Exit code when another supervisor holds the state directory."""
+
+_ORPHAN_GRACE = timedelta(seconds=5)
+_FIRST_DELAY_SECONDS = 0.1
+_LAST_DELAY_SECONDS = 10.0
+_SETTLED_SECONDS = 10.0
+_SERVER_START_SECONDS = 30.0
+_READY_POLL_SECONDS = 0.05
+_FOLDER_POLL_SECONDS = 2.0
+
+logger = logging.getLogger("baton.supervisor")
+
+
+class Role(StrEnum):
+    """What is supervised; also the fields of `Service`."""
+
+    SERVER = "server"
+    WORKER = "worker"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a supervisor is to keep running."""
+
+    worker_command: tuple[str, ...]
+    """`--state`, `--address`, `--namespace` and `--ready-file` are appended."""
+    ports: Ports = field(default_factory=Ports)
+    """Wanted ports; others are taken where these are busy."""
+    external: str | None = None
+    """Address of a server that is not ours; only the worker is supervised then."""
+    namespace: str = dev_server.NAMESPACE
+    exit_after: timedelta | None = None
+
+
+class Supervisor:
+    """Keeps the processes of one state directory running until it is told to stop."""
+
+    def __init__(self, files: ServiceFiles, order: Order) -> None:
+        self._files = files
+        self._order = order
+        self._service = Service(
+            address=order.external or f"{dev_server.HOST}:{order.ports.frontend}",
+            namespace=order.namespace,
+            embedded=order.external is None,
+            directory=files.directory,
+        )
+        self._ports = order.ports
+        self._running: dict[Role, asyncio.subprocess.Process] = {}
+        self._up: set[Role] = set()
+        self._server_was_up = asyncio.Event()
+
+    async def run(self) -> None:
+        """Take over, start, restart what dies; return when stopped by a signal, the time limit or the removal of
+        the state directory, with nothing left running."""
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        await asyncio.to_thread(self._take_over)
+        roles = [Role.WORKER] if self._order.external else [Role.WORKER, Role.SERVER]
+        if self._order.external:
+            self._server_was_up.set()
+        keepers = [asyncio.create_task(self._keep(role)) for role in roles]
+        await self._until_stopped(stop)
+        for keeper in keepers:
+            keeper.cancel()
+        await asyncio.wait(keepers)
+        await self._end(Role.WORKER, WORKER_GRACE)
+        await self._end(Role.SERVER, SERVER_GRACE)
+        self._record(supervisor=None, server=None, worker=None, ready=False)
+
+    def _take_over(self) -> None:
+        """End what a killed supervisor left; its marks stay in the record until that is done."""
+        old = self._files.read()
+        me = processes.mark(os.getpid())
+        if old is None:
+            self._record(supervisor=me)
+            return
+        self._record(supervisor=me, server=old.server, worker=old.worker)
+        for orphan in (old.worker, old.server):
+            if processes.end(orphan, _ORPHAN_GRACE):
+                logger.warning("ended process %s of a supervisor that was killed", orphan.pid if orphan else "")
+        self._record(server=None, worker=None)
+
+    async def _keep(self, role: Role) -> None:
+        start = self._start_server if role is Role.SERVER else self._start_worker
+        delay = _FIRST_DELAY_SECONDS
+        while True:
+            began = time.monotonic()
+            try:
+                code = await (await start()).wait()
+                logger.warning("the %s ended with code %s", role, code)
+            except (ServiceError, OSError) as error:
+                logger.error("the %s cannot be started: %s", role, error)  # noqa: TRY400 - the message says it all
+            if time.monotonic() - began > _SETTLED_SECONDS:
+                delay = _FIRST_DELAY_SECONDS
+            self._went_down(role)
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, _LAST_DELAY_SECONDS)
+
+    def _went_down(self, role: Role) -> None:
+        mark = self._service.server if role is Role.SERVER else self._service.worker
+        if mark is not None:
+            processes.kill_group(mark)
+        self._up.discard(role)
+        restarts = f"{role}_restarts"
+        self._record(**{role: None, restarts: getattr(self._service, restarts) + 1, "ready": False})
+
+    async def _start_server(self) -> asyncio.subprocess.Process:
+        binary, version = dev_server.server_binary(), dev_server.server_version()
+        descriptor = await asyncio.to_thread(dev_server.lock_database, self._files)
+        try:
+            dev_server.prepare_database(self._files, version)
+            self._ports = dev_server.choose_ports(self._ports)
+            command = dev_server.server_command(binary, self._ports, self._files)
+            process = await self._spawn(Role.SERVER, command, pass_descriptor=descriptor)
+        finally:
+            os.close(descriptor)  # from here on the lock is the server's alone
+        await self._server_up(process, binary, version)
+        return process
+
+    async def _server_up(self, process: asyncio.subprocess.Process, binary: Path, version: str) -> None:
+        """Return when this very process serves, or has ended. One that does neither is killed."""
+        address = f"{dev_server.HOST}:{self._ports.frontend}"
+        deadline = time.monotonic() + _SERVER_START_SECONDS
+        while process.returncode is None:
+            if processes.listens(process.pid, self._ports.frontend) and await self._serves(binary, address):
+                break
+            if time.monotonic() > deadline:
+                logger.error("the server does not answer at %s; it is killed", address)
+                process.kill()
+                return
+            await asyncio.sleep(_READY_POLL_SECONDS)
+        else:
+            return
+        moved = self._service.address != address
+        self._up.add(Role.SERVER)
+        ui_url = f"http://{dev_server.HOST}:{self._ports.ui}"
+        self._record(address=address, ui_url=ui_url, server_version=version, ready=self._is_ready())
+        self._server_was_up.set()
+        worker = self._running.get(Role.WORKER)
+        if moved and worker is not None and worker.returncode is None:
+            logger.warning("the server moved to %s; the worker is started again", address)
+            worker.terminate()
+
+    async def _serves(self, binary: Path, address: str) -> bool:
+        """Ask the server something; the first time, that is to keep finished tasks for a year."""
+        facts = dev_server.read_facts(self._files)
+        raise_retention = facts is not None and facts.retention != dev_server.RETENTION
+        build = dev_server.retention_command if raise_retention else dev_server.health_command
+        with open_log(self._service.supervisor_log) as log:
+            asked = await asyncio.create_subprocess_exec(
+                *build(binary, address),
+                env=processes.service_environment(os.environ, keep_temporal=False),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=log,
+            )
+        succeeded = await asked.wait() == 0
+        if succeeded and raise_retention and facts is not None:
+            retained = facts.model_copy(update={"retention": dev_server.RETENTION})
+            dev_server.write_facts(self._files, retained)
+        return succeeded
+
+    async def _start_worker(self) -> asyncio.subprocess.Process:
+        await self._server_was_up.wait()
+        ready_file = self._files.worker_ready
+        ready_file.unlink(missing_ok=True)
+        command = [*self._order.worker_command, "--state", str(self._files.state)]
+        command += ["--address", self._service.address, "--namespace", self._service.namespace]
+        process = await self._spawn(Role.WORKER, [*command, "--ready-file", str(ready_file)])
+        while process.returncode is None:
+            if ready_file.exists() and ready_file.read_text(errors="replace").strip() == str(process.pid):
+                self._up.add(Role.WORKER)
+                self._record(ready=self._is_ready())
+                break
+            await asyncio.sleep(_READY_POLL_SECONDS)
+        return process
+
+    async def _spawn(
+        self, role: Role, command: Sequence[str], *, pass_descriptor: int | None = None
+    ) -> asyncio.subprocess.Process:
+        external_worker = role is Role.WORKER and not self._service.embedded
+        log_path = self._service.server_log if role is Role.SERVER else self._service.worker_log
+        with open_log(log_path) as log:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                cwd=self._files.directory if role is Role.SERVER else self._files.state,
+                env=processes.service_environment(os.environ, keep_temporal=external_worker),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                pass_fds=() if pass_descriptor is None else (pass_descriptor,),
+            )
+        self._running[role] = process
+        self._record(**{role: processes.mark(process.pid)})
+        return process
+
+    async def _end(self, role: Role, grace: timedelta) -> None:
+        process = self._running.get(role)
+        if process is None:
+            return
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.terminate()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), grace.total_seconds())
+        mark = self._service.server if role is Role.SERVER else self._service.worker
+        if mark is not None:
+            processes.kill_group(mark)
+        await process.wait()
+
+    async def _until_stopped(self, stop: asyncio.Event) -> None:
+        limit = self._order.exit_after
+        deadline = time.monotonic() + limit.total_seconds() if limit else float("inf")
+        # A state directory that is deleted takes its service with it.
+        while self._files.supervisor_lock.exists() and (left := deadline - time.monotonic()) > 0:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), min(left, _FOLDER_POLL_SECONDS))
+                return
+
+    def _is_ready(self) -> bool:
+        return Role.WORKER in self._up and (Role.SERVER in self._up or not self._service.embedded)
+
+    def _record(self, **changes: object) -> None:
+        self._service = self._service.model_copy(update=changes)
+        try:
+            self._files.write(self._service)
+        except OSError as error:
+            # A full disk must not end the processes that do the work.
+            logger.error("cannot write %s: %s", self._files.record, error)  # noqa: TRY400
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """`python -m cli.supervisor --state DIR [options] -- WORKER COMMAND`; with `--detach` in the background."""
+    options = _parser().parse_args(arguments)
+    files = ServiceFiles(options.state.resolve())
+    files.create()
+    os.chdir(files.state)
+    lock = try_lock(files.supervisor_lock)
+    if lock is None:
+        sys.stderr.write(f"a supervisor runs already for {files.state}\n")
+        return ALREADY_RUNNING
+    if options.detach:
+        # The lock is taken first and passes to the child, so there is no moment without it.
+        if os.fork():
+            os._exit(0)
+        os.setsid()
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    order = Order(
+        worker_command=tuple(options.worker_command),
+        ports=Ports(frontend=options.port, ui=options.ui_port),
+        external=options.external,
+        namespace=options.namespace,
+        exit_after=timedelta(seconds=options.exit_after) if options.exit_after is not None else None,
+    )
+    asyncio.run(Supervisor(files, order).run())
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="cli.supervisor", description="Keeps Temporal and the worker running.")
+    parser.add_argument("--state", type=Path, required=True)
+    parser.add_argument("--port", type=int, default=Ports().frontend)
+    parser.add_argument("--ui-port", type=int, default=Ports().ui)
+    parser.add_argument("--external", metavar="HOST:PORT", help="use this server, start none")
+    parser.add_argument("--namespace", default=dev_server.NAMESPACE)
+    parser.add_argument("--exit-after", type=float, metavar="SECONDS")
+    parser.add_argument("--detach", action="store_true")
+    parser.add_argument("worker_command", nargs="+")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""Output: styled on a terminal, plain lines when piped, JSON on request. Everything shown is made of `Line`s."""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+BAR_WIDTH = 12
+
+
+class Tone(StrEnum):
+    """What a line means; the value is its style on a terminal."""
+
+    PLAIN = ""
+    STRONG = "bold"
+    GOOD = "green"
+    BAD = "red"
+    WAITS = "bold yellow"
+    ACTIVE = "cyan"
+    FAINT = "dim"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line. `share` (0 to 1) is drawn as a bar at the end of it, on a terminal only."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
+    indent: int = 0
+    share: float | None = None
+
+
+def is_terminal() -> bool:
+    """Whether a person looks at standard output, on a terminal that can move its cursor."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def plain(line: Line) -> str:
+    """The line as text; control characters of a task or a path never reach the terminal."""
+    return "  " * line.indent + printable(line.text)
+
+
+def printable(text: str) -> str:
+    """`text` on one line, control characters replaced."""
+    return "".join(character if character.isprintable() else " " for character in text).rstrip()
+
+
+def styled(line: Line) -> "Text":
+    """The line for rich: cut at the width of the terminal, never wrapped."""
+    from rich.text import Text
+
+    text = Text(plain(line), style=line.tone.value, no_wrap=True, overflow="ellipsis")
+    if line.share is not None:
+        filled = round(max(0.0, min(1.0, line.share)) * BAR_WIDTH)
+        text.append("  ")
+        text.append("━" * filled, style="green")
+        text.append("━" * (BAR_WIDTH - filled), style="dim")
+    return text
+
+
+def console() -> "Console":
+    """A console on standard output; it follows NO_COLOR by itself."""
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def show(lines: Sequence[Line]) -> None:
+    """Print lines for a person, whole: nothing is cut that somebody may want to copy."""
+    if not is_terminal():
+        for line in lines:
+            typer.echo(plain(line))
+        return
+    out = console()
+    for line in lines:
+        text = styled(line)
+        text.no_wrap = False
+        out.print(text, soft_wrap=True)
+
+
+def show_json(value: Any) -> None:
+    """Print one JSON document."""
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=1, default=str))
+
+
+def remark(text: str) -> None:
+    """A line on standard error: not part of the result."""
+    typer.echo(text, err=True)
