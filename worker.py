@@ -6,7 +6,6 @@ where the task's workspaces live.
 
 import argparse
 import asyncio
-import json
 import logging
 import os
 import signal
@@ -29,6 +28,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from activities.agents import Agents
 from activities.commands import find_sandbox
+from activities.credentials import Credentials
 from activities.model import Model
 from activities.sandbox import Sandbox
 from activities.search_attributes import ensure_search_attributes
@@ -41,7 +41,6 @@ from workflows.agent import AgentWorkflow
 from workflows.orchestration import OrchestrationWorkflow
 
 PAYLOAD_THRESHOLD_BYTES = 64 * 1024
-CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
 
 
 def main() -> None:
@@ -51,6 +50,7 @@ def main() -> None:
     """
     arguments = _arguments()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
     code = 0
     try:
         asyncio.run(_work(arguments))
@@ -67,12 +67,14 @@ async def _work(arguments: argparse.Namespace) -> None:
     client = await _connect(arguments)
     host_queue = f"{TASK_QUEUE}-{_host_id(state)}"
     tasks = Tasks(state)
-    model = Model(lambda: _anthropic_client(state))
+    credentials = Credentials(state / "service" / "credentials.json")
+    model = Model(lambda: _anthropic_client(credentials))
     program = await find_sandbox()
+    sandbox = Sandbox(program) if program else None
     searchable = await ensure_search_attributes(client)
-    task_work = TaskWork(tasks, model, host_queue, Path.home(), searchable)
-    agents = Agents(tasks)
-    turns = Turns(tasks, model, Sandbox(program) if program else None)
+    task_work = TaskWork(tasks, model, host_queue, Path.home(), searchable=searchable, sandbox=sandbox)
+    agents = Agents(tasks, model, sandbox)
+    turns = Turns(tasks, model, credentials, sandbox)
     on_host: list[Callable[..., Any]] = [
         task_work.expand_plan,
         task_work.merge_step,
@@ -136,12 +138,9 @@ async def _connect(arguments: argparse.Namespace) -> Client:
     return await Client.connect(**options, data_converter=converter, runtime=runtime)
 
 
-def _anthropic_client(state: Path) -> anthropic.AsyncAnthropic:
-    """A client with the newest credentials: the file that `orchestrate` wrote, else this process's environment."""
-    found = {name: os.environ[name] for name in CREDENTIALS if os.environ.get(name)}
-    path = state / "service" / "credentials.json"
-    if path.is_file():
-        found = json.loads(path.read_text(encoding="utf-8"))
+def _anthropic_client(credentials: Credentials) -> anthropic.AsyncAnthropic:
+    """A client with the newest credentials."""
+    found = credentials.current()
     return anthropic.AsyncAnthropic(
         api_key=found.get("ANTHROPIC_API_KEY"),
         auth_token=found.get("ANTHROPIC_AUTH_TOKEN"),

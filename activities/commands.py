@@ -83,7 +83,8 @@ async def run(
 ) -> CommandResult:
     """Run a shell command (a string) or a program (a list) and give its two streams as one text.
 
-    `on_start` gets the process group before anything is awaited: record it, and a later attempt can `end_group` it.
+    `on_start` gets the process group twice, to be recorded so that a later attempt can `end_group` it: before the start
+    (no ids yet, the tag is enough) and after it; so no kill at any point leaves a process that nobody knows.
     `transcript` receives the output as it is, up to 50 MB, for those who want more than the text cut in the middle.
     Raises NotADirectoryError when `cwd` is no folder; everything else is a result (127, 126: it did not start).
     """
@@ -145,6 +146,8 @@ class _Job:
             raise NotADirectoryError(f"cannot run {self.argv[0]}: the folder {self.cwd} does not exist")
         pipes: list[int] = []
         try:
+            if self.on_start is not None:
+                self.on_start(ProcessGroup(group_id=0, started_at=0.0, tag=self.tag))
             try:
                 process = await self._start(pipes)
             except OSError as error:  # missing, not executable, no program at all, too long arguments

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from temporalio.exceptions import ApplicationError
 
-from baton.messages import NEEDS_PERSON
+from baton.messages import NEEDS_PERSON, REQUEST_REFUSED
 
 LONGEST_RETRY_AFTER = timedelta(hours=6)
 MESSAGE_LIMIT = 2_000
@@ -62,6 +62,6 @@ class ModelFault:
         if self.reaction is Reaction.PERSON:
             return ApplicationError(text, type=NEEDS_PERSON, non_retryable=True)
         if self.reaction is Reaction.FAIL:
-            return ApplicationError(text, type="ModelRefusedRequest", non_retryable=True)
+            return ApplicationError(text, type=REQUEST_REFUSED, non_retryable=True)
         delay = min(self.retry_after, LONGEST_RETRY_AFTER) if self.retry_after else None
         return ApplicationError(text, type="ModelUnavailable", next_retry_delay=delay)

@@ -108,7 +108,7 @@ class Gates:
                 on_start=on_start,
                 sandbox=inside,
             )
-            return _judged(spec, done, _read_report(report))
+            return _judged(spec, _without_place(done, workspace), _read_report(report))
 
 
 async def prepare(
@@ -149,6 +149,14 @@ def _judged(spec: GateSpec, done: CommandResult, tests: tuple[int, list[str]] | 
         return _result(spec, GateOutcome.PASSED, done, tests=tests[0] if tests else None)
     failures = tests[1] if tests and tests[1] else named_failures(done.output)
     return _result(spec, GateOutcome.FAILED, done, tests=tests[0] if tests else None, failures=failures)
+
+
+def _without_place(done: CommandResult, workspace: Path) -> CommandResult:
+    """Paths relative to the workspace: the baseline ran in another one, and nobody needs paths of this host."""
+    output = done.output
+    for place in {str(workspace), str(workspace.resolve())}:
+        output = output.replace(f"{place}/", "")
+    return done.model_copy(update={"output": output})
 
 
 def _why_inconclusive(spec: GateSpec, done: CommandResult, tests: tuple[int, list[str]] | None) -> str | None:

@@ -19,10 +19,11 @@ TAG_VARIABLE = "BATON_COMMAND"
 """Environment variable that all descendants of a command inherit."""
 GRACE_SECONDS = 2.0
 """Between SIGTERM and SIGKILL."""
+KILL_ROUNDS = 10
 
 
 class ProcessGroup(Stored):
-    """What to record when a command starts, so that any later process can end it with `end_group`."""
+    """What to record of a command, so that any later process can end it with `end_group`. Before the start: id 0."""
 
     group_id: int
     started_at: float
@@ -48,8 +49,12 @@ async def end_group(group: ProcessGroup, grace_seconds: float = GRACE_SECONDS) -
         while time.monotonic() < deadline and any(map(_alive, members)):  # noqa: ASYNC110 (no event exists)
             await asyncio.sleep(0.02)
     finally:
-        # Looked up again: a member may have forked while it was being ended.
-        _send(_members(group), signal.SIGKILL)
+        # Looked up again and again: a member may fork while it is being ended.
+        for _ in range(KILL_ROUNDS):
+            rest = _members(group)
+            if not rest:
+                break
+            _send(rest, signal.SIGKILL)
     return len(members)
 
 

@@ -4,10 +4,12 @@ Everything Baton keeps of a task is below this folder; removing it removes the t
 """
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from activities.conversations import Conversations
 from activities.repository import PrivateRepository
+from activities.sandbox import Sandbox
 from activities.store import Store
 from baton.messages import OpenedTask, TaskInput, task_id_fault
 from baton.models import Stored
@@ -71,6 +73,15 @@ class TaskFolder:
     def artifacts(self) -> Path:
         """The folder of the files for people."""
         return Path(self.record.opened.artifacts)
+
+
+def sandbox_for(folder: TaskFolder, sandbox: Sandbox | None) -> Sandbox | None:
+    """The host's sandbox with what this task's commands need to read; None where the task runs without one."""
+    if sandbox is None or folder.record.opened.settings.sandbox == "off":
+        return None
+    source = Path(folder.record.opened.source)
+    readable = [folder.repository.path, *([source] if source.is_dir() else [])]
+    return replace(sandbox, readable=(*sandbox.readable, *readable))
 
 
 class Tasks:

@@ -19,9 +19,10 @@ from activities.gates import Gates, discover
 from activities.model import Model, ModelError
 from activities.pulse import pulse
 from activities.repository import BadRepository, MergeKind, SourceFacts
+from activities.sandbox import Sandbox
 from activities.settings_files import guidance_at, layers_for
 from activities.survey import survey
-from activities.task_folder import TaskFolder, TaskRecord, Tasks
+from activities.task_folder import TaskFolder, TaskRecord, Tasks, sandbox_for
 from activities.workspace_lock import workspace_lock
 from activities.workspaces import prepare_workspace
 from baton.budget import SMALLEST_BUDGET_TOKENS
@@ -56,12 +57,22 @@ class BadInputError(ApplicationError):
 class TaskWork:
     """Activities of the orchestration. `host_queue` is this host's task queue."""
 
-    def __init__(self, tasks: Tasks, model: Model, host_queue: str, home: Path, searchable: bool) -> None:
+    def __init__(
+        self,
+        tasks: Tasks,
+        model: Model,
+        host_queue: str,
+        home: Path,
+        *,
+        searchable: bool,
+        sandbox: Sandbox | None = None,
+    ) -> None:
         self._tasks = tasks
         self._model = model
         self._host_queue = host_queue
         self._home = home
         self._searchable = searchable
+        self._sandbox = sandbox
 
     @activity.defn(name="open_task")
     async def open_task(self, request: OpenTask) -> OpenedTask:
@@ -74,9 +85,9 @@ class TaskWork:
             settings, layers = self._settings(request.input, facts)
             artifacts = _artifacts_path(facts, settings, request.task_id, folder)
             self._refuse_used_id(folder, artifacts)
-            await self._check_models(settings)
+            context_tokens = await self._check_models(settings)
             try:
-                return await self._make(folder, request, facts, settings, layers, artifacts)
+                return await self._make(folder, request, facts, settings, layers, artifacts, context_tokens)
             except BaseException:
                 self._tasks.forget(request.task_id)
                 await asyncio.to_thread(shutil.rmtree, folder.path, ignore_errors=True)
@@ -122,12 +133,19 @@ class TaskWork:
         async with pulse("preparing the gates") as beat, workspace_lock(folder.lock_path(request.workspace)) as lock:
             workspace = await folder.repository.open_workspace(request.workspace, request.commit)
             await folder.repository.reset(workspace, request.commit)
-            await prepare_workspace(folder, workspace)
+            await prepare_workspace(folder, workspace, self._sandbox)
             gates, results = Gates(), []
             for gate in request.gates:
                 beat.doing = f"gate {gate.name}"
                 results.append(
-                    await gates.run(gate, workspace, record.environment, _top_level(record), on_start=lock.remember)
+                    await gates.run(
+                        gate,
+                        workspace,
+                        record.environment,
+                        _top_level(record),
+                        sandbox=sandbox_for(folder, self._sandbox),
+                        on_start=lock.remember,
+                    )
                 )
             await folder.repository.close_workspace(request.workspace)
         return GateResults(results=tuple(results))
@@ -188,9 +206,9 @@ class TaskWork:
                 f"or look at that task with: orchestrate status {folder.path.name}"
             )
 
-    async def _check_models(self, settings: Settings) -> None:
-        """Every model must exist and be able to fill the budget. An API that fails otherwise is not asked twice here:
-        the first turn finds out and waits."""
+    async def _check_models(self, settings: Settings) -> dict[str, int]:
+        """Context windows by role. Every model must exist and be able to fill the budget."""
+        windows = {}
         for role in ROLES_WITH_MODELS:
             name = settings.models.of(role)
             try:
@@ -210,6 +228,9 @@ class TaskWork:
                     f"outputBudget is {settings.output_budget} tokens, but {name} allows at most {facts.max_tokens} "
                     f"(and at least {SMALLEST_BUDGET_TOKENS} are needed)"
                 )
+            if facts.max_input_tokens is not None:
+                windows[role] = facts.max_input_tokens
+        return windows
 
     async def _make(
         self,
@@ -219,6 +240,7 @@ class TaskWork:
         settings: Settings,
         layers: list[Layer],
         artifacts: Path,
+        context_tokens: dict[str, int],
     ) -> OpenedTask:
         await folder.repository.create(facts)
         repository = folder.repository
@@ -242,6 +264,7 @@ class TaskWork:
             artifacts=str(artifacts),
             warnings=tuple(warnings),
             searchable=self._searchable,
+            context_tokens=context_tokens,
         )
         record = TaskRecord(
             task_id=request.task_id,

@@ -12,6 +12,8 @@ from pathlib import Path
 from activities.commands import ProcessGroup, end_group
 from activities.locking import exclusive
 
+NOTE_BYTES = 512
+
 
 class WorkspaceLock:
     """A held lock."""
@@ -21,8 +23,9 @@ class WorkspaceLock:
 
     def remember(self, group: ProcessGroup) -> None:
         """Note the process group that now runs."""
-        os.truncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, group.model_dump_json().encode(), 0)
+        data = group.model_dump_json().encode()
+        # One write, padded: a kill can leave the old note or the new one, never none.
+        os.pwrite(self._descriptor, data.ljust(NOTE_BYTES), 0)
 
     def forget(self) -> None:
         """Nothing runs any more."""
@@ -30,7 +33,7 @@ class WorkspaceLock:
 
     def remembered(self) -> ProcessGroup | None:
         """What an earlier holder left running, as far as it was noted."""
-        data = os.pread(self._descriptor, 65_536, 0)
+        data = os.pread(self._descriptor, NOTE_BYTES, 0).strip()
         try:
             return ProcessGroup.model_validate_json(data) if data else None
         except ValueError:

@@ -2,7 +2,7 @@
 
 from activities import commands
 from activities.sandbox import Sandbox
-from activities.task_folder import TaskFolder
+from activities.task_folder import TaskFolder, sandbox_for
 from activities.tools import Tools
 from activities.workspace_lock import WorkspaceLock
 from baton.conversation import Opening
@@ -13,7 +13,12 @@ from baton.roles import WRITING_ROLES
 
 
 def workspace_tools(
-    folder: TaskFolder, request: TurnRequest, opening: Opening, lock: WorkspaceLock, sandbox: Sandbox | None
+    folder: TaskFolder,
+    request: TurnRequest,
+    opening: Opening,
+    lock: WorkspaceLock,
+    sandbox: Sandbox | None,
+    secrets: tuple[str, ...],
 ) -> Tools:
     """The tools for one turn of the agent that `opening` describes."""
     record = folder.record
@@ -29,9 +34,10 @@ def workspace_tools(
         environment=record.environment,
         available=[tool["name"] for tool in opening.tools],
         gate_commands=[gate.command for gate in record.opened.gates],
-        sandbox=None if settings.sandbox == "off" else sandbox,
+        sandbox=sandbox_for(folder, sandbox),
         sandbox_mode=settings.sandbox,
         on_start=lock.remember,
         base_commit=opening.start_commit,
         git=folder.repository.git_command(workspace),
+        secrets=secrets,
     )

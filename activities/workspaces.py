@@ -5,13 +5,14 @@ from pathlib import Path
 from temporalio.exceptions import ApplicationError
 
 from activities.gates import prepare
-from activities.task_folder import TaskFolder
+from activities.sandbox import Sandbox
+from activities.task_folder import TaskFolder, sandbox_for
 
 SETUP_FAILED = "SetupFailed"
 OUTPUT_SHOWN_CHARACTERS = 1_500
 
 
-async def prepare_workspace(folder: TaskFolder, workspace: Path) -> None:
+async def prepare_workspace(folder: TaskFolder, workspace: Path, sandbox: Sandbox | None) -> None:
     """Run the project's set-up in the workspace, when it has one. Raises an error of type `SetupFailed`."""
     record = folder.record
     settings = record.opened.settings
@@ -25,6 +26,7 @@ async def prepare_workspace(folder: TaskFolder, workspace: Path) -> None:
         settings.copy_files,
         source if source.is_dir() else None,
         record.environment,
+        sandbox=sandbox_for(folder, sandbox),
     )
     if done.failure is not None:
         text = f"{done.failure}:\n{done.output[-OUTPUT_SHOWN_CHARACTERS:]}"

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from baton.budget import Phase
 from baton.conversation import Ending, Notice, NoticeKind
+from baton.knowledge import Entry
+from baton.ledger import ItemRecord
 from baton.manifest import HandoffReason
 from baton.messages import Assignment, TurnLimits, TurnOutcome
 from baton.models import Stored
@@ -15,6 +17,9 @@ from baton.roles import SUBMISSION_TOOLS
 
 MAX_NUDGES = 3
 """Responses in a row that ask for no tool and submit nothing."""
+
+CONTEXT_SHARE = 0.9
+"""Of the model's window; beyond it the next request might not fit any more."""
 
 MAX_REFUSED_SUBMISSIONS = 3
 """Plans or results sent back with their faults named."""
@@ -32,7 +37,15 @@ class AgentState(Stored):
     hand_off_asked: bool = False
     silent: int = 0
     refused_submissions: int = 0
-    finished_items: int = 0
+    extra_usage: Usage = Usage()
+    records: tuple[ItemRecord, ...] = ()
+    knowledge: tuple[Entry, ...] = ()
+    changed_files: bool = False
+
+    @property
+    def progressed(self) -> bool:
+        """An item, a diff or a finding: what makes a handoff more than a repetition."""
+        return bool(self.records or self.knowledge or self.changed_files)
 
     def after(self, outcome: TurnOutcome) -> "AgentState":
         """The state after one more turn."""
@@ -46,7 +59,10 @@ class AgentState(Stored):
                 "last": outcome,
                 "silent": self.silent + 1 if silent else 0,
                 "refused_submissions": self.refused_submissions + outcome.refused_submissions,
-                "finished_items": self.finished_items + outcome.items_finished,
+                "extra_usage": self.extra_usage + outcome.extra_usage,
+                "records": (*self.records, *outcome.items),
+                "knowledge": (*self.knowledge, *outcome.knowledge),
+                "changed_files": self.changed_files or outcome.files_changed > 0,
             }
         )
 
@@ -115,6 +131,8 @@ def _limit_reached(assignment: Assignment, state: AgentState) -> Move | None:
         return Stop(blocked=False, detail=fault)
     if state.turn >= assignment.max_turns:
         return HandOff(HandoffReason.OUTPUT_LIMIT)
+    if _context_is_nearly_full(assignment, state):
+        return HandOff(HandoffReason.CONTEXT_LIMIT)
     return None
 
 
@@ -137,6 +155,13 @@ def _ask(assignment: Assignment, state: AgentState, guidance: tuple[str, ...]) -
         prepared=state.prepared or phase is not Phase.WORKING,
         hand_off_asked=phase is Phase.HANDING_OFF,
     )
+
+
+def _context_is_nearly_full(assignment: Assignment, state: AgentState) -> bool:
+    if assignment.context_tokens is None or state.last is None:
+        return False
+    used = state.last.usage.total_input_tokens + state.last.usage.output_tokens
+    return used >= assignment.context_tokens * CONTEXT_SHARE
 
 
 def exceeded(allowance: TurnLimits, usage: Usage) -> str | None:

@@ -107,6 +107,7 @@ class Opening(Stored):
     owns: tuple[str, ...] = ()
     others: dict[str, str] = Field(default_factory=dict)
     start_commit: str = ""
+    predecessor_head: str | None = None
 
 
 class Turn(Stored):
@@ -120,6 +121,7 @@ class Turn(Stored):
     replay: tuple[Block, ...] = ()
     results: tuple[Block, ...] = ()
     facts: dict[str, Any] = Field(default_factory=dict)
+    extra_usage: Usage = Usage()
 
 
 def calls(response: Response) -> tuple[ToolCall, ...]:
@@ -182,6 +184,8 @@ def tool_result(call_id: str, content: str, is_error: bool = False) -> Block:
 def user_content(previous: Opening | Turn, answers: Sequence[str], notices: Sequence[Notice]) -> tuple[Block, ...]:
     """The user message that follows `previous`: results in call order, answers of a person, then notices."""
     results = previous.results if isinstance(previous, Turn) else ()
+    remarks = previous.facts.get("remarks", ()) if isinstance(previous, Turn) else ()
+    notices = [*(Notice(kind=NoticeKind.RETRY, text=remark) for remark in remarks), *notices]
     texts: list[Block] = [{"type": "text", "text": answer} for answer in answers if answer.strip()]
     return (*results, *texts, *(notice.block() for notice in notices))
 

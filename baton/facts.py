@@ -35,8 +35,21 @@ class Submission(Stored):
     input: JsonObject = Field(default_factory=dict)
 
 
+class SavedPart(Stored):
+    """What was saved of a long `write` or `append` that the token limit cut off.
+
+    `line_number`: so many lines of the file are on disk. `replaces`: the call would have replaced an existing file,
+    which was left as it was.
+    """
+
+    file: str
+    line_number: int
+    replaces: bool = False
+    rest: str = ""
+
+
 class TurnFacts(Stored):
-    """What one turn added."""
+    """What one turn added. `remarks` go to the agent with its next user message."""
 
     items: tuple[ItemRecord, ...] = ()
     knowledge: tuple[Entry, ...] = ()
@@ -45,8 +58,24 @@ class TurnFacts(Stored):
     current_item: str | None = None
     submission: Submission | None = None
     refused_submissions: int = 0
-    question: JsonObject | None = None
-    foreign: tuple[str, ...] = ()
+    saved_part: SavedPart | None = None
+    questions: int = 0
+    remarks: tuple[str, ...] = ()
+
+    def with_more(self, other: "TurnFacts") -> "TurnFacts":
+        """These facts and those of a later call of the same turn."""
+        return TurnFacts(
+            items=(*self.items, *other.items),
+            knowledge=(*self.knowledge, *other.knowledge),
+            read=tuple(dict.fromkeys((*self.read, *other.read))),
+            written=tuple(dict.fromkeys((*self.written, *other.written))),
+            current_item=other.current_item or self.current_item,
+            submission=other.submission or self.submission,
+            refused_submissions=self.refused_submissions + other.refused_submissions,
+            saved_part=other.saved_part or self.saved_part,
+            questions=self.questions + other.questions,
+            remarks=(*self.remarks, *other.remarks),
+        )
 
 
 class AgentFacts(Stored):
@@ -60,6 +89,8 @@ class AgentFacts(Stored):
     current_item: str | None = None
     submission: Submission | None = None
     refused_submissions: int = 0
+    saved_part: SavedPart | None = None
+    questions: int = 0
 
     def open_items(self) -> tuple[str, ...]:
         """Items on which work is left, in the order of the step."""
@@ -80,6 +111,8 @@ class AgentFacts(Stored):
             current_item=None if current in records else current,
             submission=turn.submission or self.submission,
             refused_submissions=self.refused_submissions + turn.refused_submissions,
+            saved_part=turn.saved_part or (self.saved_part if not turn.written else None),
+            questions=self.questions + turn.questions,
         )
 
 

@@ -1,15 +1,20 @@
 """Knowledge: decisions, patterns and issues that agents recorded, append-only, with who and when.
 
-Every later agent inherits it within a token limit of its own; what is left out is said.
+Every later agent inherits it within a token limit of its own, by three strategies in this order: keep what is most
+used and most recent, have the rest summarised, else keep the essentials of it. What is left out is said.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Literal
 
 from baton.models import Stored, Submitted
 
 CHARACTERS_PER_TOKEN = 3.5
+SHARE_FOR_USED = 0.4
+SHARE_FOR_REST = 0.25
+"""Of the limit so much goes to what is used most, and to a summary of what would be left out."""
+ESSENTIAL_CHARACTERS = 90
 
 
 class Decision(Submitted):
@@ -28,7 +33,7 @@ class Issue(Submitted):
 
 
 class Entry(Stored):
-    """One thing known: a decision, a pattern or an issue."""
+    """One thing known: a decision, a pattern or an issue. `uses`: how often agents recorded the same."""
 
     kind: Literal["decision", "pattern", "issue"]
     text: str
@@ -37,6 +42,12 @@ class Entry(Stored):
     resolution: str | None = None
     agent_id: str
     at: datetime
+    uses: int = 1
+
+    @property
+    def subject(self) -> tuple[str, str, str | None]:
+        """Two entries with the same subject say the same."""
+        return (self.kind, self.text, self.file)
 
     def line(self) -> str:
         """The entry as one line for a prompt or a report."""
@@ -51,31 +62,49 @@ class Knowledge(Stored):
     entries: tuple[Entry, ...] = ()
 
     def with_entries(self, new: Iterable[Entry]) -> "Knowledge":
-        """This knowledge and the new entries; an entry that says the same again is not added."""
-        seen = {(entry.kind, entry.text, entry.file) for entry in self.entries}
-        added = []
+        """This knowledge and the new entries; what is said again counts as used once more."""
+        known = {entry.subject: entry for entry in self.entries}
         for entry in new:
-            key = (entry.kind, entry.text, entry.file)
-            if key not in seen:
-                seen.add(key)
-                added.append(entry)
-        return Knowledge(entries=(*self.entries, *added))
+            earlier = known.get(entry.subject)
+            known[entry.subject] = entry if earlier is None else earlier.model_copy(update={"uses": earlier.uses + 1})
+        return Knowledge(entries=tuple(known.values()))
 
 
-def lines_within(knowledge: Knowledge, limit_tokens: int) -> list[str]:
-    """Lines for a prompt, newest entries kept, in order of time; says how many were left out."""
-    kept: list[str] = []
-    left_tokens = float(limit_tokens)
-    for entry in reversed(knowledge.entries):
-        line = entry.line()
-        left_tokens -= len(line) / CHARACTERS_PER_TOKEN
-        if left_tokens < 0:
+class Selection(Stored):
+    """What fits a limit, in order of time, and what does not."""
+
+    kept: tuple[Entry, ...]
+    left_out: tuple[Entry, ...] = ()
+
+
+def select(knowledge: Knowledge, limit_tokens: int) -> Selection:
+    """The most used and the most recent entries within the limit; everything when it fits."""
+    if _tokens(entry.line() for entry in knowledge.entries) <= limit_tokens:
+        return Selection(kept=knowledge.entries)
+    room = limit_tokens * (1 - SHARE_FOR_REST)
+    newest_first = list(reversed(knowledge.entries))
+    used = sorted((entry for entry in newest_first if entry.uses > 1), key=lambda entry: -entry.uses)
+    kept = _fitting(used, limit_tokens * SHARE_FOR_USED)
+    rest = [entry for entry in newest_first if entry.subject not in kept]
+    kept |= _fitting(rest, room - _tokens(entry.line() for entry in knowledge.entries if entry.subject in kept))
+    return Selection(
+        kept=tuple(entry for entry in knowledge.entries if entry.subject in kept),
+        left_out=tuple(entry for entry in knowledge.entries if entry.subject not in kept),
+    )
+
+
+def essentials(entries: Sequence[Entry], limit_tokens: int) -> list[str]:
+    """Decisions first, each in a few words, as many as fit; the number of the others is told."""
+    newest_first = list(reversed(entries))
+    ordered = [e for e in newest_first if e.kind == "decision"] + [e for e in newest_first if e.kind != "decision"]
+    lines: list[str] = []
+    for entry in ordered:
+        text = entry.text if len(entry.text) <= ESSENTIAL_CHARACTERS else f"{entry.text[:ESSENTIAL_CHARACTERS]}…"
+        if _tokens([*lines, text]) > limit_tokens * SHARE_FOR_REST:
             break
-        kept.append(line)
-    left_out = len(knowledge.entries) - len(kept)
-    return (
-        [f"({left_out} older entries are left out here; all of them are in knowledge.json)"] if left_out else []
-    ) + kept[::-1]
+        lines.append(f"{entry.kind}: {text}")
+    missing = len(entries) - len(lines)
+    return [*lines, *([f"({missing} more entries are left out here; all are in knowledge.json)"] if missing else [])]
 
 
 def entries(
@@ -97,3 +126,17 @@ def entries(
             for i in issues
         ),
     )
+
+
+def _fitting(candidates: Iterable[Entry], room_tokens: float) -> set[tuple[str, str, str | None]]:
+    chosen = set()
+    for entry in candidates:
+        room_tokens -= _tokens([entry.line()])
+        if room_tokens < 0:
+            break
+        chosen.add(entry.subject)
+    return chosen
+
+
+def _tokens(lines: Iterable[str]) -> float:
+    return sum((len(line) + 4) / CHARACTERS_PER_TOKEN for line in lines)

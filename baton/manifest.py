@@ -11,11 +11,14 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from baton.facts import AgentFacts, InProgressItem
+from baton.facts import AgentFacts, InProgressItem, SavedPart
 from baton.knowledge import Decision, Entry, Issue
 from baton.ledger import ItemRecord
 from baton.models import Stored, Submitted
 from baton.plan import PlanStep
+
+ENTRIES_CARRIED = 50
+"""Of each kind a manifest carries the newest; all of them are in the knowledge."""
 
 
 class HandoffReason(StrEnum):
@@ -115,20 +118,25 @@ class Handing(Stored):
     step: PlanStep | None = None
     completed_steps: tuple[int, ...] = ()
     done_before: tuple[ItemRecord, ...] = ()
+    inherited: Manifest | None = None
     chain: tuple[Link, ...] = ()
     commit: str | None = None
     at: datetime
 
 
-def complete(handing: Handing, facts: AgentFacts, uncommitted: Iterable[str] = ()) -> Manifest:
+def complete(
+    handing: Handing, facts: AgentFacts, changed: Iterable[str] = (), corrections: Iterable[str] = ()
+) -> Manifest:
     """The verified manifest.
 
-    `uncommitted`: paths that differ from where the step started, used to find the item in progress when the model
-    named none.
+    `changed`: paths that differ from where the step started, used to tell how far the item in progress is.
+    `corrections`: what was found before, for example a lost conversation.
     """
-    claim, corrections = _claim(facts)
+    claim, found = _claim(facts)
+    corrections = (*corrections, *found)
+    inherited = handing.inherited
     pending = facts.open_items()
-    in_progress, more = _in_progress(claim, facts, pending, frozenset(uncommitted))
+    in_progress, more = _in_progress(claim, facts, pending, frozenset(changed))
     finished = tuple(
         record.item for record in (*handing.done_before, *facts.records.values()) if record.status.finished
     )
@@ -162,9 +170,9 @@ def complete(handing: Handing, facts: AgentFacts, uncommitted: Iterable[str] = (
         completed_items=finished,
         in_progress_item=in_progress,
         pending_items=tuple(item for item in pending if in_progress is None or item != in_progress.file),
-        decisions_made=_decisions(facts.knowledge),
-        issues_encountered=_issues(facts.knowledge),
-        patterns_established=_patterns(facts.knowledge),
+        decisions_made=_decisions(facts.knowledge, inherited),
+        issues_encountered=_issues(facts.knowledge, inherited),
+        patterns_established=_patterns(facts.knowledge, inherited),
         notes=claim.notes,
         verification=Verification(corrections=(*corrections, *more)),
         chain=(*handing.chain, *link),
@@ -187,6 +195,8 @@ def _in_progress(
     claim: HandOffClaim, facts: AgentFacts, pending: Sequence[str], changed: frozenset[str]
 ) -> tuple[InProgressItem | None, list[str]]:
     claimed = claim.in_progress_item
+    if (part := facts.saved_part) is not None and part.file not in facts.records:
+        return _from_part(part, claimed), []
     if claimed is not None and claimed.file in facts.records:
         return None, [f"{claimed.file} claimed in progress, but it is recorded as {facts.records[claimed.file].status}"]
     if claimed is not None and facts.items and claimed.file not in pending:
@@ -200,15 +210,42 @@ def _in_progress(
     return None, []
 
 
-def _decisions(knowledge: Iterable[Entry]) -> tuple[Decision, ...]:
-    found = (Decision(decision=e.text, rationale=e.rationale or "") for e in knowledge if e.kind == "decision")
-    return tuple({decision.decision: decision for decision in found}.values())
+def _from_part(part: SavedPart, claimed: InProgressItem | None) -> InProgressItem:
+    """Where a cut write left its file; what is on disk is known better than any claim."""
+    remaining = claimed.remaining_work if claimed is not None and claimed.file == part.file else ()
+    if part.replaces:
+        action = "a rewrite of the whole file was cut off at the token limit; the file is as it was before"
+        todo = (*remaining, "change the file with edit, in small pieces; do not write it as a whole again")
+    elif part.line_number == 0:
+        action = "the write was cut off before its first line was complete; nothing is on disk"
+        todo = (*remaining, "write the beginning of the file, then go on with append, in small pieces")
+    else:
+        action = f"the first {part.line_number} lines are on disk"
+        todo = (*remaining, f"go on with append at_line {part.line_number}; do not start again")
+    return InProgressItem(
+        file=part.file,
+        line_number=part.line_number,
+        progress=claimed.progress if claimed is not None and claimed.file == part.file else None,
+        last_action=action,
+        remaining_work=todo,
+        partial_state=part.rest or None,
+    )
 
 
-def _issues(knowledge: Iterable[Entry]) -> tuple[Issue, ...]:
-    found = (Issue(issue=e.text, file=e.file, resolution=e.resolution) for e in knowledge if e.kind == "issue")
-    return tuple({(issue.file, issue.issue): issue for issue in found}.values())
+def _decisions(knowledge: Iterable[Entry], inherited: Manifest | None) -> tuple[Decision, ...]:
+    """What this agent decided, after what the chain before it had decided: nothing is lost on the way."""
+    before = inherited.decisions_made if inherited else ()
+    own = (Decision(decision=e.text, rationale=e.rationale or "") for e in knowledge if e.kind == "decision")
+    return tuple({decision.decision: decision for decision in (*before, *own)}.values())[-ENTRIES_CARRIED:]
 
 
-def _patterns(knowledge: Iterable[Entry]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(entry.text for entry in knowledge if entry.kind == "pattern"))
+def _issues(knowledge: Iterable[Entry], inherited: Manifest | None) -> tuple[Issue, ...]:
+    before = inherited.issues_encountered if inherited else ()
+    own = (Issue(issue=e.text, file=e.file, resolution=e.resolution) for e in knowledge if e.kind == "issue")
+    return tuple({(issue.file, issue.issue): issue for issue in (*before, *own)}.values())[-ENTRIES_CARRIED:]
+
+
+def _patterns(knowledge: Iterable[Entry], inherited: Manifest | None) -> tuple[str, ...]:
+    before = inherited.patterns_established if inherited else ()
+    own = (entry.text for entry in knowledge if entry.kind == "pattern")
+    return tuple(dict.fromkeys([*before, *own]))[-ENTRIES_CARRIED:]

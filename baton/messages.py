@@ -15,7 +15,7 @@ from baton.budget import Budget
 from baton.conversation import Ending, Notice
 from baton.facts import Submission
 from baton.findings import GateResult, GateSpec, GateVerdict
-from baton.knowledge import Knowledge
+from baton.knowledge import Entry, Knowledge
 from baton.ledger import ItemCounts, ItemRecord
 from baton.manifest import HandoffReason, Link, Manifest
 from baton.models import Stored
@@ -36,6 +36,10 @@ TASK_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
 BAD_INPUT = "BadInput"
 """Error type: what the user gave cannot be used; nothing was left behind."""
+CONVERSATION_LOST = "ConversationLost"
+"""Error type: a conversation cannot be read any more; the agent is replaced from facts."""
+REQUEST_REFUSED = "ModelRefusedRequest"
+"""Error type: the API refuses the conversation as it is; the agent is replaced from facts."""
 NEEDS_PERSON = "NeedsPerson"
 """Error type: only a person can help (credentials, spend limit, unknown model); the run waits."""
 
@@ -90,6 +94,7 @@ class OpenedTask(Stored):
     artifacts: str = ""
     warnings: tuple[str, ...] = ()
     searchable: bool = False
+    context_tokens: dict[str, int] = Field(default_factory=dict)
 
 
 class TurnLimits(Stored):
@@ -135,6 +140,9 @@ class Assignment(Stored):
     knowledge: Knowledge = Knowledge()
     guidance: tuple[str, ...] = ()
     chain: tuple[Link, ...] = ()
+    predecessor_head: str | None = None
+    context_tokens: int | None = None
+    paused: bool = False
     totals: ChainTotals = ChainTotals()
     survey: str | None = None
     shown_settings: dict[str, Any] | None = None
@@ -147,6 +155,7 @@ class OpenedAgent(Stored):
 
     head: str
     commit: str
+    usage: Usage = Usage()
 
 
 class TurnRequest(Stored):
@@ -165,7 +174,7 @@ class TurnRequest(Stored):
 
 
 class TurnOutcome(Stored):
-    """The small result of one turn."""
+    """The small result of one turn. `extra_usage`: calls beside the agent's own, such as answers of a predecessor."""
 
     head: str
     commit: str
@@ -173,9 +182,10 @@ class TurnOutcome(Stored):
     usage: Usage
     submitted: str | None = None
     refused_submissions: int = 0
-    items_finished: int = 0
+    items: tuple[ItemRecord, ...] = ()
+    knowledge: tuple[Entry, ...] = ()
     files_changed: int = 0
-    recorded: int = 0
+    extra_usage: Usage = Usage()
     calls: int = 0
     doing: str = ""
 
@@ -188,20 +198,20 @@ class CloseAgent(Stored):
     commit: str
     turns: int
     usage: Usage
+    records: tuple[ItemRecord, ...] = ()
+    knowledge: tuple[Entry, ...] = ()
     reason: HandoffReason
     successor: bool
     at: datetime
 
 
 class ClosedAgent(Stored):
-    """What is left of an agent: the verified manifest, its items, its words."""
+    """What is left of an agent: the verified manifest, the file that holds it, what it submitted."""
 
     manifest: Manifest
-    records: tuple[ItemRecord, ...] = ()
-    knowledge: Knowledge = Knowledge()
+    file: str | None = None
     submission: Submission | None = None
     plan: Plan | None = None
-    progressed: bool = True
 
 
 class AgentEnd(StrEnum):
@@ -228,6 +238,21 @@ class AgentResult(Stored):
     commit: str = ""
 
 
+class HandoffRow(Stored):
+    """A handoff in a line: who, to whom, why, and how the items stood. `file`: the manifest among the artifacts."""
+
+    agent_id: str
+    successor_id: str
+    step: int | None = None
+    reason: HandoffReason
+    completed: int = 0
+    pending: int = 0
+    in_progress: str | None = None
+    corrections: int = 0
+    file: str | None = None
+    at: datetime
+
+
 EventKind = Literal["started", "progress", "handoff", "attention", "ended"]
 
 
@@ -247,13 +272,15 @@ class AgentEvent(Stored):
     items: ItemCounts = ItemCounts()
     doing: str = ""
     detail: str = ""
-    successor_id: str | None = None
+    handoff: HandoffRow | None = None
+    attention: str = ""
+    choices: tuple[str, ...] = ()
 
 
 class Direction(Stored):
-    """Parent to child: guidance, or the answer to an attention item."""
+    """Parent to child: guidance, a pause or its end, or the choice that answers what the agent waits for."""
 
-    kind: Literal["guidance", "retry", "stop"] = "guidance"
+    kind: Literal["guidance", "choice", "pause", "unpause"] = "guidance"
     text: str = ""
 
 

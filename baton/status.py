@@ -81,6 +81,7 @@ class TaskStatus(Stored):
     happenings: tuple[Happening, ...] = ()
     warnings: tuple[str, ...] = ()
     rejected_signals: tuple[str, ...] = ()
+    paused: bool = False
     ref: str | None = None
     summary: str = ""
 
@@ -128,9 +129,10 @@ def with_event(status: TaskStatus, event: AgentEvent, at: datetime) -> TaskStatu
         changed = with_step(
             changed, event.step, items=event.items, agents=event.agents, usage=event.usage, handoffs=event.agents - 1
         )
-    if event.kind == "handoff":
+    if event.handoff is not None:
+        row = event.handoff
         changed = changed.model_copy(update={"handoffs": changed.handoffs + 1})
-        changed = with_happening(changed, at, f"{event.agent_id} handed off to {event.successor_id} ({event.detail})")
+        changed = with_happening(changed, at, f"{row.agent_id} handed off to {row.successor_id} ({row.reason})")
     return changed
 
 

@@ -10,7 +10,28 @@ LONGEST_ID = 63
 LONGEST_SLUG = 44
 """Leaves room for the date and a number behind it."""
 
-_FILLERS = frozenset("a an the of to in on for from with and or by at as is be this that these those all".split())
+_FILLERS = frozenset(
+    (
+        "a",
+        "an",
+        "the",
+        "of",
+        "to",
+        "in",
+        "on",
+        "for",
+        "from",
+        "with",
+        "and",
+        "or",
+        "by",
+        "at",
+        "as",
+        "all",
+        "this",
+        "that",
+    )
+)
 _NEAR = 0.8
 
 

@@ -1,6 +1,7 @@
 """`python -m emulator`: the emulator with the stand-in model as a process of its own."""
 
 import argparse
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -25,11 +26,12 @@ def main() -> int:
         return 2
     # The socket listens already: whoever connects now is served as soon as the loop runs.
     line = f"ready {server.url}\n"
-    sys.stdout.write(line)
-    sys.stdout.flush()
     if options.ready_file is not None:
         _write_atomically(options.ready_file, line)
-    server.serve()
+    sys.stdout.write(line)
+    sys.stdout.flush()
+    with contextlib.suppress(KeyboardInterrupt):
+        server.serve()
     return 0
 
 

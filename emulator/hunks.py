@@ -20,11 +20,8 @@ class Hunk:
 def hunks(before: str, after: str) -> Iterator[Hunk]:
     """The edits from `before` to `after`, top to bottom, each with as little context as makes it unique."""
     old_lines, new_lines = before.split("\n"), after.split("\n")
-    matcher = SequenceMatcher(None, old_lines, new_lines, autojunk=False)
     lines, shift = list(old_lines), 0
-    for kind, old_from, old_to, new_from, new_to in matcher.get_opcodes():
-        if kind == "equal":
-            continue
+    for old_from, old_to, new_from, new_to in _differences(old_lines, new_lines):
         replacement = new_lines[new_from:new_to]
         begin, end = old_from + shift, old_to + shift
         first, last = _unique_span(lines, begin, end, needs_context=not replacement)
@@ -37,6 +34,17 @@ def hunks(before: str, after: str) -> Iterator[Hunk]:
 def apply(text: str, old: str, new: str) -> str:
     """`text` after a successful edit; unchanged when `old` is not there."""
     return text.replace(old, new, 1) if old else text
+
+
+def _differences(old: list[str], new: list[str]) -> Iterator[tuple[int, int, int, int]]:
+    """Ranges of lines that differ. Quick first, without lines that occur very often; exact within what differs."""
+    for kind, old_from, old_to, new_from, new_to in SequenceMatcher(None, old, new).get_opcodes():
+        if kind == "equal":
+            continue
+        inner = SequenceMatcher(None, old[old_from:old_to], new[new_from:new_to], autojunk=False)
+        for kind_within, begin, end, new_begin, new_end in inner.get_opcodes():
+            if kind_within != "equal":
+                yield old_from + begin, old_from + end, new_from + new_begin, new_from + new_end
 
 
 def _unique_span(lines: list[str], begin: int, end: int, *, needs_context: bool) -> tuple[int, int]:

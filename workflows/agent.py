@@ -1,7 +1,7 @@
 """AgentWorkflow: one assignment of any role. One run is one agent; a handoff is a continue-as-new with the manifest.
 
 The run only orders: open, turn after turn as `baton.agent` decides, close. Everything that must survive a kill is in
-the conversation's head and the workspace's commit, which the state carries.
+the conversation's head, the workspace's commit and the item records, which the state carries.
 """
 
 import asyncio
@@ -13,17 +13,18 @@ from temporalio.exceptions import ActivityError, ApplicationError, FailureError,
 with workflow.unsafe.imports_passed_through():
     from activities.agents import Agents
     from activities.turn import Turns
-    from baton.agent import AgentState, Ask, Finish, HandOff, Stop, next_move, remaining
-    from baton.ledger import ItemCounts, ItemRecord, counts, merge
+    from baton.agent import AgentState, Ask, Finish, HandOff, Stop, next_move
+    from baton.chain import MORE_BUDGET, NO_PROGRESS_CHOICES, SKIP_ITEM, agent_event, result, successor
     from baton.manifest import HandoffReason
     from baton.messages import (
         AGENT_WORKFLOW,
+        CONVERSATION_LOST,
         NEEDS_PERSON,
+        REQUEST_REFUSED,
         AgentEnd,
         AgentEvent,
         AgentResult,
         Assignment,
-        ChainTotals,
         CloseAgent,
         ClosedAgent,
         Direction,
@@ -35,6 +36,10 @@ with workflow.unsafe.imports_passed_through():
     from workflows import policies
 
 EVENT_INTERVAL = timedelta(seconds=30)
+FRUITLESS_AT_MOST = 2
+"""Handoffs in a row without an item, a diff or a finding; a third agent is never started on the same."""
+
+REPLACED_FROM_FACTS = frozenset({CONVERSATION_LOST, REQUEST_REFUSED})
 TURNS = {
     Role.PLANNER: Turns.plan,
     Role.EXECUTOR: Turns.execute_step,
@@ -53,13 +58,15 @@ class AgentWorkflow:
         self._assignment = assignment
         self._state: AgentState | None = None
         self._guidance: list[str] = []
-        self._answer: Direction | None = None
+        self._choice: str | None = None
+        self._paused = assignment.paused
         self._last_event: datetime | None = None
 
     @workflow.run
     async def run(self, assignment: Assignment) -> AgentResult:
         """Work until the assignment is done, handed off or stopped."""
         try:
+            await workflow.wait_condition(lambda: not self._paused)
             await self._open()
             return await self._work()
         except (asyncio.CancelledError, FailureError) as error:
@@ -70,22 +77,29 @@ class AgentWorkflow:
     @workflow.query
     def status(self) -> AgentStatus:
         """How this agent stands."""
-        return AgentStatus(**self._event("progress").model_dump(include=set(AgentStatus.model_fields)))
+        return AgentStatus(**self._event().model_dump(include=set(AgentStatus.model_fields)))
 
     @workflow.signal
     def direct(self, direction: Direction) -> None:
-        """Guidance from the user, or the answer to what this agent waits for."""
-        if direction.kind == "guidance":
-            self._guidance.append(direction.text)
-        else:
-            self._answer = direction
+        """Guidance, a pause or its end, or the choice that answers what this agent waits for."""
+        match direction.kind:
+            case "guidance":
+                self._guidance.append(direction.text)
+            case "choice":
+                self._choice = direction.text
+            case "pause" | "unpause":
+                self._paused = direction.kind == "pause"
 
     async def _work(self) -> AgentResult:
         while True:
+            if self._paused:
+                return await self._pause()
             move = next_move(self._assignment, self._current, tuple(self._guidance))
             match move:
                 case Ask():
-                    await self._turn(move)
+                    lost = await self._turn(move)
+                    if lost is not None:
+                        return await self._hand_off(HandoffReason.ERROR_RECOVERY, lost)
                     if workflow.info().is_continue_as_new_suggested():
                         return await self._hand_off(HandoffReason.CONTEXT_LIMIT)
                 case HandOff():
@@ -96,12 +110,6 @@ class AgentWorkflow:
                     end = AgentEnd.BLOCKED if move.blocked else AgentEnd.STOPPED
                     return await self._end(end, HandoffReason.OUTPUT_LIMIT, move.detail)
 
-    @property
-    def _current(self) -> AgentState:
-        if self._state is None:
-            raise ApplicationError("the agent was not opened", non_retryable=True)
-        return self._state
-
     async def _open(self) -> None:
         opened = await workflow.execute_activity_method(
             Agents.open_agent,
@@ -110,10 +118,11 @@ class AgentWorkflow:
             summary=f"{self._id} · open",
             **policies.OPEN,
         )
-        self._state = AgentState(head=opened.head, commit=opened.commit)
-        await self._tell("started")
+        self._state = AgentState(head=opened.head, commit=opened.commit, extra_usage=opened.usage)
+        await self._tell(self._event("started"))
 
-    async def _turn(self, ask: Ask) -> None:
+    async def _turn(self, ask: Ask) -> str | None:
+        """One turn. A sentence when this conversation cannot go on and a successor must start from facts."""
         state, assignment = self._current, self._assignment
         request = TurnRequest(
             task_id=assignment.task_id,
@@ -138,78 +147,67 @@ class AgentWorkflow:
                 )
                 break
             except ActivityError as error:
-                if not _needs_person(error):
+                if _type(error) in REPLACED_FROM_FACTS:
+                    return _reason(error)
+                if _type(error) != NEEDS_PERSON:
                     raise
-                await self._wait_for_person(_reason(error))
+                if await self._ask_person("credentials", _reason(error), ("retry", "stop")) == "stop":
+                    raise
         self._state = state.after(outcome).model_copy(
             update={"prepared": state.prepared or ask.prepared, "hand_off_asked": ask.hand_off_asked}
         )
         if self._last_event is None or workflow.now() - self._last_event >= EVENT_INTERVAL:
-            await self._tell("progress")
+            await self._tell(self._event())
+        return None
 
-    async def _wait_for_person(self, question: str) -> None:
-        """Wait durably until the parent passes on an answer. `stop` ends the agent."""
-        self._answer = None
-        await self._tell("attention", detail=question)
-        await workflow.wait_condition(lambda: self._answer is not None)
-        if self._direction_kind() == "stop":
-            raise ApplicationError(f"stopped by a person: {question}", type="StoppedByPerson", non_retryable=True)
-
-    def _direction_kind(self) -> str | None:
-        return self._answer.kind if self._answer else None
-
-    async def _hand_off(self, reason: HandoffReason) -> AgentResult:
+    async def _hand_off(self, reason: HandoffReason, detail: str = "") -> AgentResult:
+        """Go on as the successor; the result of the chain where none may follow."""
         assignment, state = self._assignment, self._current
         if assignment.successors_left <= 0:
-            return await self._end(AgentEnd.STOPPED, reason, "no further agent is allowed (maxAgents)")
+            limit = "no further agent is allowed (maxAgents)"
+            return await self._end(AgentEnd.STOPPED, reason, f"{detail}; {limit}" if detail else limit)
         closed = await self._close(reason, successor=True)
-        fruitless = 0 if closed.progressed else assignment.totals.fruitless + 1
-        if fruitless >= 2:
-            return await self._end(AgentEnd.BLOCKED, reason, "two agents in a row handed off without any progress")
-        successor = agent_id(assignment.name, assignment.generation + 1)
-        await self._tell("handoff", detail=reason, successor_id=successor)
-        following = assignment.model_copy(
-            update={
-                "generation": assignment.generation + 1,
-                "items": closed.manifest.pending_items
-                if closed.manifest.in_progress_item is None
-                or closed.manifest.in_progress_item.file not in assignment.items
-                else (closed.manifest.in_progress_item.file, *closed.manifest.pending_items),
-                "done": (*assignment.done, *closed.records),
-                "manifest": closed.manifest,
-                "knowledge": closed.knowledge,
-                "chain": closed.manifest.chain,
-                "successors_left": assignment.successors_left - 1,
-                "allowance": remaining(assignment.allowance, state.usage),
-                "guidance": (*assignment.guidance, *self._guidance),
-                "totals": self._totals(handoffs=1, fruitless=fruitless),
-            }
+        following = successor(assignment, state, closed.manifest)
+        event = self._event("handoff", handoff=closed)
+        if following.totals.fruitless >= FRUITLESS_AT_MOST:
+            choice = await self._ask_person("no_progress", _no_progress(closed, detail), NO_PROGRESS_CHOICES)
+            if choice not in {MORE_BUDGET, SKIP_ITEM}:
+                return await self._end(AgentEnd.BLOCKED, reason, "stopped by a person: no progress")
+            following = successor(assignment, state, closed.manifest, choice)
+        await self._tell(event)
+        following = following.model_copy(
+            update={"guidance": (*assignment.guidance, *self._guidance), "paused": self._paused}
         )
         await workflow.wait_condition(workflow.all_handlers_finished)
         return workflow.continue_as_new(following)
 
+    async def _pause(self) -> AgentResult:
+        """Hand off cleanly and wait; an agent that did nothing yet, or may have no successor, waits as it is."""
+        if self._current.turn > 0 and self._assignment.successors_left > 0:
+            return await self._hand_off(HandoffReason.PAUSED)
+        await workflow.wait_condition(lambda: not self._paused)
+        return await self._work()
+
+    async def _ask_person(self, kind: str, question: str, choices: tuple[str, ...]) -> str:
+        """Wait durably until the parent passes on a choice."""
+        self._choice = None
+        await self._tell(
+            self._event("attention").model_copy(update={"attention": kind, "detail": question, "choices": choices})
+        )
+        await workflow.wait_condition(lambda: self._choice is not None)
+        return self._choice or ""
+
     async def _end(self, end: AgentEnd, reason: HandoffReason, detail: str) -> AgentResult:
         """The result of the whole chain."""
-        assignment = self._assignment
         closed: ClosedAgent | None = None
         if self._state is not None:
             try:
                 closed = await self._close(reason, successor=False)
             except ActivityError as error:
                 end, detail = AgentEnd.FAILED, f"{detail}; what it left could not be read: {_reason(error)}".strip("; ")
-        await self._tell("ended", detail=detail)
+        await self._tell(self._event("ended").model_copy(update={"detail": detail}))
         await workflow.wait_condition(workflow.all_handlers_finished)
-        return AgentResult(
-            agent_id=self._id,
-            end=end,
-            detail=detail,
-            submission=closed.submission if closed else None,
-            plan=closed.plan if closed else None,
-            items=self._records(closed.records if closed else ()),
-            knowledge=closed.knowledge if closed else assignment.knowledge,
-            totals=self._totals(),
-            commit=self._state.commit if self._state else assignment.start_commit,
-        )
+        return result(self._assignment, self._state, closed, end, detail)
 
     async def _close(self, reason: HandoffReason, *, successor: bool) -> ClosedAgent:
         state = self._current
@@ -221,6 +219,8 @@ class AgentWorkflow:
                 commit=state.commit,
                 turns=state.turn,
                 usage=state.usage,
+                records=state.records,
+                knowledge=state.knowledge,
                 reason=reason,
                 successor=successor,
                 at=workflow.now(),
@@ -230,70 +230,46 @@ class AgentWorkflow:
             **policies.GIT,
         )
 
-    def _totals(self, *, handoffs: int = 0, fruitless: int = 0) -> ChainTotals:
-        before, state = self._assignment.totals, self._current if self._state else None
-        return ChainTotals(
-            usage=before.usage + state.usage if state else before.usage,
-            agents=before.agents + 1,
-            handoffs=before.handoffs + handoffs,
-            turns=before.turns + (state.turn if state else 0),
-            fruitless=fruitless,
-        )
+    def _event(self, kind: EventKind = "progress", handoff: ClosedAgent | None = None) -> AgentEvent:
+        return agent_event(kind, workflow.info().workflow_id, self._assignment, self._state, handoff)
 
-    def _records(self, own: tuple[ItemRecord, ...]) -> tuple[ItemRecord, ...]:
-        step = self._assignment.step
-        return merge(step.items if step else (), self._assignment.done, own)
-
-    def _item_counts(self) -> ItemCounts:
-        """Counts so far; which items this agent finished is known exactly at its end, their number now."""
-        step = self._assignment.step
-        if step is None:
-            return ItemCounts()
-        before = counts(merge(step.items, self._assignment.done))
-        finished = self._state.finished_items if self._state else 0
-        return before.model_copy(update={"changed": before.changed + finished, "open": before.open - finished})
-
-    def _event(self, kind: EventKind, detail: str = "", successor_id: str | None = None) -> AgentEvent:
-        state, assignment = self._state, self._assignment
-        return AgentEvent(
-            kind=kind,
-            agent_id=self._id,
-            workflow_id=workflow.info().workflow_id,
-            step=assignment.step.step if assignment.step else None,
-            role=assignment.role,
-            turn=state.turn if state else 0,
-            used_tokens=state.usage.output_tokens if state else 0,
-            budget_tokens=assignment.budget.tokens,
-            usage=self._totals().usage,
-            agents=assignment.generation,
-            items=self._item_counts(),
-            doing=state.last.doing if state and state.last else "",
-            detail=detail,
-            successor_id=successor_id,
-        )
-
-    async def _tell(self, kind: EventKind, detail: str = "", successor_id: str | None = None) -> None:
+    async def _tell(self, event: AgentEvent) -> None:
         """Tell the parent. An agent that was started on its own has none and tells nobody."""
         self._last_event = workflow.now()
-        if kind in {"started", "ended", "handoff"}:
-            workflow.set_current_details(f"**{self._id}** {kind} {detail}")
+        workflow.set_current_details(f"**{event.agent_id}** {event.kind} {event.detail}")
         if workflow.info().parent is None:
             return
         try:
             parent = workflow.get_external_workflow_handle(self._assignment.task_id)
-            await parent.signal("agent_event", self._event(kind, detail, successor_id))
+            await parent.signal("agent_event", event)
         except ApplicationError:
-            workflow.logger.warning("the orchestration did not take an event of %s", self._id)
+            workflow.logger.warning("the orchestration did not take an event of %s", event.agent_id)
+
+    @property
+    def _current(self) -> AgentState:
+        if self._state is None:
+            raise ApplicationError("the agent was not opened", non_retryable=True)
+        return self._state
 
     @property
     def _id(self) -> str:
         return agent_id(self._assignment.name, self._assignment.generation)
 
 
-def _needs_person(error: ActivityError) -> bool:
-    return isinstance(error.cause, ApplicationError) and error.cause.type == NEEDS_PERSON
+def _type(error: ActivityError) -> str | None:
+    return error.cause.type if isinstance(error.cause, ApplicationError) else None
 
 
 def _reason(error: BaseException) -> str:
     cause = error.cause if isinstance(error, ActivityError) else error
     return str(cause or error)[:1000]
+
+
+def _no_progress(closed: ClosedAgent, detail: str) -> str:
+    manifest = closed.manifest
+    at = manifest.in_progress_item.file if manifest.in_progress_item else next(iter(manifest.pending_items), "the step")
+    why = f" ({detail})" if detail else ""
+    return (
+        f"{manifest.from_agent.id} and its predecessor handed off without any item done, any change or any finding"
+        f"{why}. They were at {at}; {len(manifest.pending_items)} items are pending."
+    )

@@ -53,6 +53,11 @@ class Attention:
             self.drop(name)
         return self._answers.pop(name)
 
+    def take(self, name: str) -> None:
+        """The answer was passed on to whoever asked."""
+        self._answers.pop(name, None)
+        self.drop(name)
+
     def drop(self, name: str) -> None:
         """The question needs no answer any more."""
         if self._open.pop(name, None) is not None:

@@ -32,6 +32,7 @@ with workflow.unsafe.imports_passed_through():
         Assignment,
         Direction,
         GateResults,
+        HandoffRow,
         MergedStep,
         MergeStep,
         OpenedTask,
@@ -82,6 +83,7 @@ class OrchestrationWorkflow:
         self._results: dict[int, StepResult] = {}
         self._records: dict[int, tuple[ItemRecord, ...]] = {}
         self._knowledge = Knowledge()
+        self._handoffs: list[HandoffRow] = []
         self._baseline: tuple[GateResult, ...] = ()
         self._verdicts: tuple[GateVerdict, ...] = ()
         self._integration: AgentResult | None = None
@@ -106,6 +108,16 @@ class OrchestrationWorkflow:
         """Counts by step; with a step the records of its items."""
         return rows.ledger_rows(self._status.steps, self._records, request or {})
 
+    @workflow.query
+    def manifests(self, request: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The number of handoffs; with a step or an offset a line for each, with the file that holds its manifest."""
+        return rows.manifest_rows(self._handoffs, request or {})
+
+    @workflow.query
+    def knowledge(self, request: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Counts by kind; with an offset the entries."""
+        return rows.knowledge_rows(self._knowledge, request or {})
+
     @workflow.signal
     def approve(self, request: dict[str, Any] | None = None) -> None:
         """Approve a phase: `{"phase": "planning", "comment": "…"}`."""
@@ -125,9 +137,30 @@ class OrchestrationWorkflow:
         name, choice = str(given.get("attention_id", "")), str(given.get("choice", ""))
         item = self._attention.answer(name, choice, str(given.get("comment", "")))
         if item is not None and item.workflow_id:
-            self._attention.drop(name)
-            direction = Direction(kind="stop" if choice == "stop" else "retry")
-            await workflow.get_external_workflow_handle(item.workflow_id).signal("direct", direction)
+            self._attention.take(name)
+            await self._direct(item.workflow_id, Direction(kind="choice", text=choice))
+
+    @workflow.signal
+    async def pause(self, request: dict[str, Any] | None = None) -> None:
+        """Have all agents hand off and wait."""
+        await self._set_paused(True)
+
+    @workflow.signal
+    async def unpause(self, request: dict[str, Any] | None = None) -> None:
+        """Go on after a pause."""
+        await self._set_paused(False)
+
+    @workflow.signal
+    async def guide(self, request: dict[str, Any] | None = None) -> None:
+        """A remark for the running agents, or for those of one step: `{"text": "…", "step": 2}`."""
+        given = request or {}
+        text, step = str(given.get("text", "")).strip(), given.get("step")
+        if not text:
+            self._attention.reject("guide: the remark has no text")
+            return
+        for agent in self._status.agents_at_work:
+            if step is None or agent.step == step:
+                await self._direct(agent.workflow_id, Direction(kind="guidance", text=text))
 
     @workflow.signal
     def agent_event(self, event: AgentEvent) -> None:
@@ -135,8 +168,10 @@ class OrchestrationWorkflow:
         self._status = with_event(self._status, event, workflow.now())
         if event.kind == "attention":
             self._attention.put(
-                "credentials", event.detail, ("retry", "stop"), workflow_id=event.workflow_id, step=event.step
+                event.attention, event.detail, event.choices, workflow_id=event.workflow_id, step=event.step
             )
+        if event.handoff is not None:
+            self._handoffs.append(event.handoff)
         self._show()
 
     # --- the flow ------------------------------------------------------------------------------------------------
@@ -252,12 +287,28 @@ class OrchestrationWorkflow:
     async def _execute(self, plan: Plan) -> None:
         self._enter("executing")
         for number in execution_order(plan):
+            await workflow.wait_condition(lambda: not self._status.paused)
             step = plan.step(number)
             result = self._hindrance(plan, step) or await self._step(plan, step)
             self._results[number] = result
             self._status = with_step(self._status, number, state=str(result.status), items=result.items)
             self._happened(f"step {number} {result.status}: {result.items.done}/{result.items.total} items done")
             await self._write(report.step_artifacts(result, self._records, self._knowledge))
+
+    async def _direct(self, workflow_id: str, direction: Direction) -> None:
+        try:
+            await workflow.get_external_workflow_handle(workflow_id).signal("direct", direction)
+        except ApplicationError:
+            self._attention.reject(f"{direction.kind}: {workflow_id} does not run any more")
+
+    async def _set_paused(self, paused: bool) -> None:
+        if self._status.paused == paused:
+            self._attention.reject(f"{'pause' if paused else 'unpause'}: it is {'' if paused else 'not '}paused")
+            return
+        self._status = self._status.model_copy(update={"paused": paused})
+        self._happened("paused: the agents hand off and wait" if paused else "goes on after the pause")
+        for agent in self._status.agents_at_work:
+            await self._direct(agent.workflow_id, Direction(kind="pause" if paused else "unpause"))
 
     def _hindrance(self, plan: Plan, step: PlanStep) -> StepResult | None:
         """Why a step cannot start, as its result; None when it can."""

@@ -10,14 +10,14 @@ from typing import Any
 from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityCancellationType
 
-from baton.messages import BAD_INPUT, NEEDS_PERSON
+from baton.messages import BAD_INPUT, CONVERSATION_LOST, NEEDS_PERSON, REQUEST_REFUSED
 
 HEARTBEAT = timedelta(seconds=10)
 NEVER_RETRIED = [
     BAD_INPUT,
     NEEDS_PERSON,
-    "ModelRefusedRequest",
-    "ConversationLost",
+    REQUEST_REFUSED,
+    CONVERSATION_LOST,
     "PayloadsTooLarge",
     "UnknownTaskError",
     "ValueError",

@@ -22,6 +22,7 @@ from activities.commands import (
     find_sandbox,
     run,
 )
+from activities.locking import exclusive
 
 LIMIT = timedelta(seconds=20)
 
@@ -152,6 +153,19 @@ async def test_daemons_are_ended_and_not_waited_for(tmp_path, environment, escap
     assert not alive(int((tmp_path / "daemon").read_text()))
 
 
+async def test_what_forks_while_it_is_being_ended_is_ended_too(tmp_path, environment):
+    """Each process answers SIGTERM with a new one that ignores it."""
+    spawn = (
+        "trap '(trap \"\" TERM; echo $BASHPID >> forked; exec sleep 63) & sleep 63' TERM; while :; do sleep 0.05; done"
+    )
+    limit = timedelta(seconds=0.3)
+    result = await run(spawn, cwd=tmp_path, environment=environment, time_limit=limit)
+    assert result.timed_out
+    forked = (tmp_path / "forked").read_text().split()
+    assert forked
+    assert not any(alive(int(process_id)) for process_id in forked)
+
+
 async def test_cancellation_ends_the_group(tmp_path, environment):
     command = "sh -c 'echo $$ > child; exec sleep 60' & sleep 60"
     task = asyncio.create_task(run(command, cwd=tmp_path, environment=environment, time_limit=LIMIT))
@@ -162,12 +176,28 @@ async def test_cancellation_ends_the_group(tmp_path, environment):
     assert not alive(child)
 
 
+async def test_the_group_is_told_before_the_start_and_after_it(tmp_path, environment):
+    told: list[tuple[bool, ProcessGroup]] = []
+    await run(
+        "touch started; sleep 0.1",
+        cwd=tmp_path,
+        environment=environment,
+        time_limit=LIMIT,
+        on_start=lambda group: told.append(((tmp_path / "started").exists(), group)),
+    )
+    (started, before), (_, after) = told
+    assert not started
+    assert (before.group_id, before.tag) == (0, after.tag)
+    assert after.group_id > 0
+    assert after.started_at > 0
+
+
 async def test_a_group_that_a_dead_attempt_recorded_is_ended_by_the_next(tmp_path, environment):
     """The first attempt is a real process that is killed, so its command becomes an orphan."""
     script = (
         "import asyncio, sys\nfrom datetime import timedelta\nfrom pathlib import Path\n"
         "from activities.commands import run\n"
-        "note = lambda group: Path('group').write_text(group.model_dump_json())\n"
+        "def note(group):\n    Path('new').write_text(group.model_dump_json())\n    Path('new').replace('group')\n"
         "asyncio.run(run('echo $$ > orphan; sleep 60; sleep 60', cwd=Path.cwd(), environment={'PATH': sys.argv[1]},"
         " time_limit=timedelta(seconds=50), on_start=note))\n"
     )
@@ -183,6 +213,31 @@ async def test_a_group_that_a_dead_attempt_recorded_is_ended_by_the_next(tmp_pat
     assert await end_group(group) >= 1
     assert not alive(orphan)
     assert await end_group(group) == 0
+
+
+async def test_a_lock_that_a_child_inherits_outlives_its_killed_parent(tmp_path):
+    """So that two gits never work at one place when a worker is killed during a long checkout."""
+    script = (
+        "import asyncio, sys\nfrom datetime import timedelta\nfrom pathlib import Path\n"
+        "from activities.commands import capture\nfrom activities.locking import exclusive\n"
+        "async def main():\n    async with exclusive(Path('lock')) as lock:\n"
+        "        await capture(['sh', '-c', 'echo $$ > child; exec sleep 1'], cwd=Path.cwd(), keep_open=(lock,),"
+        " environment={'PATH': sys.argv[1]}, time_limit=timedelta(seconds=50))\nasyncio.run(main())\n"
+    )
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        script,
+        os.environ["PATH"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    child = await wait_for(tmp_path / "child")
+    parent.kill()
+    await parent.wait()
+    assert alive(child)
+    async with asyncio.timeout(10), exclusive(tmp_path / "lock"):
+        assert not alive(child)
 
 
 async def test_a_reused_process_id_is_not_ended():

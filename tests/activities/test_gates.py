@@ -16,12 +16,15 @@ from activities.commands import Sandbox, child_environment, find_sandbox
 from activities.gates import Gates, discover, prepare
 from baton.findings import GateKind, GateOutcome, GateResult, GateSpec, VerdictStatus, compare, ready
 
+QUICK = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+"""Our own test plug-ins take most of the time of a small suite."""
+
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     """A caller whose `python3` has pytest: the one that runs this test."""
     base = {**os.environ, "PATH": f"{sys.prefix}/bin{os.pathsep}{os.environ['PATH']}"}
-    return child_environment(base, own_environment=tmp_path / "none")
+    return child_environment(base, own_environment=tmp_path / "none") | QUICK
 
 
 @pytest.fixture
@@ -97,6 +100,18 @@ async def test_other_runners_are_judged_by_exit_code_and_their_lines(workspace, 
     assert ci.outcome is GateOutcome.PASSED
 
 
+async def test_the_same_failure_in_another_workspace_is_known(tmp_path, environment):
+    results = []
+    for name in ("baseline", "result"):
+        (tmp_path / name).mkdir()
+        command = spec('echo "$PWD/a.ts:3:5: error: broken"; exit 1', GateKind.TYPES)
+        results.append(await Gates().run(command, tmp_path / name, environment))
+    (verdict,) = compare(results[:1], results[1:])
+    assert verdict.status is VerdictStatus.KNOWN_FAILURE
+    assert results[0].failures == ("a.ts: error: broken",)
+    assert str(tmp_path) not in results[0].model_dump_json(exclude={"command"})
+
+
 async def test_npm_test_with_node_s_own_runner(workspace, environment):
     if shutil.which("npm", path=environment["PATH"]) is None:
         pytest.skip("npm is not installed")
@@ -134,11 +149,19 @@ def checkout(tmp_path: Path) -> Path:
 
 def virtual_environment(place: Path, hook: str) -> dict[str, str]:
     """An activated virtual environment with our pytest and an editable install: `hook` is a line of a .pth file."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
+    base = Path(sys.executable).resolve()
+    (place / "bin").mkdir(parents=True)
+    (place / "pyvenv.cfg").write_text(f"home = {base.parent}\n")
+    for name in ("python", "python3"):
+        (place / "bin" / name).symlink_to(base)
     site = place / f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
+    site.mkdir(parents=True)
     (site / "editable.pth").write_text(f"{hook}\n{sysconfig.get_path('purelib')}\n")
     path = f"{place}/bin{os.pathsep}{os.environ['PATH']}"
-    return child_environment({**os.environ, "PATH": path, "VIRTUAL_ENV": str(place)}, own_environment=place / "none")
+    return (
+        child_environment({**os.environ, "PATH": path, "VIRTUAL_ENV": str(place)}, own_environment=place / "none")
+        | QUICK
+    )
 
 
 def repaired(checkout: Path, workspace: Path, package: str = "src/pkg") -> None:
@@ -187,7 +210,7 @@ async def test_an_install_that_cannot_be_overruled_is_inconclusive(tmp_path, wor
 async def test_a_project_s_own_environment_in_the_checkout_is_used(checkout, workspace):
     virtual_environment(checkout / ".venv", str(checkout / "src"))
     repaired(checkout, workspace)
-    bare = child_environment({"PATH": "/usr/bin:/bin", "HOME": os.environ["HOME"]})
+    bare = child_environment({"PATH": "/usr/bin:/bin", "HOME": os.environ["HOME"]}) | QUICK
     result = await outcome("python3 -m pytest -q", workspace, bare, source_top_level=checkout)
     assert (result.outcome, result.reason) == (GateOutcome.PASSED, None)
 

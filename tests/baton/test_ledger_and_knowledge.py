@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baton.facts import AgentFacts, TurnFacts, fold, judge_completion
-from baton.knowledge import Entry, Knowledge, lines_within
+from baton.knowledge import Entry, Knowledge, essentials, select
 from baton.ledger import ItemRecord, ItemStatus, counts, merge, open_items
 
 AT = datetime(2026, 11, 30, tzinfo=UTC)
@@ -51,21 +51,49 @@ def test_completion_needs_evidence() -> None:
     assert "Did you mean 'src/a.py'" in str(judged("changed", diff=True, read=True, item="lib/a.py"))
 
 
-def entry(number: int) -> Entry:
-    return Entry(kind="decision", text=f"decision number {number}", agent_id="x", at=AT)
+def entry(number: int, **fields: object) -> Entry:
+    return Entry(**{"kind": "decision", "text": f"decision number {number}", "agent_id": "x", "at": AT, **fields})  # type: ignore[arg-type]
 
 
-def test_the_same_word_is_not_recorded_twice() -> None:
+def tokens(lines: list[str]) -> float:
+    return sum((len(line) + 4) / 3.5 for line in lines)
+
+
+def test_what_is_said_again_counts_as_used_and_is_not_added() -> None:
     knowledge = Knowledge().with_entries([entry(1), entry(1)]).with_entries([entry(1), entry(2)])
-    assert [e.text for e in knowledge.entries] == ["decision number 1", "decision number 2"]
+    assert [(e.text, e.uses) for e in knowledge.entries] == [("decision number 1", 3), ("decision number 2", 1)]
 
 
-@given(st.integers(0, 300), st.integers(0, 500))
-def test_prompts_get_the_newest_entries_within_the_limit(count: int, limit: int) -> None:
-    lines = lines_within(Knowledge(entries=tuple(entry(n) for n in range(count))), limit)
-    shown = [line for line in lines if line.startswith("decision")]
-    assert sum(len(line) / 3.5 for line in shown) <= limit
-    if len(shown) < count:
-        assert lines[0] == f"({count - len(shown)} older entries are left out here; all of them are in knowledge.json)"
-    if shown:
-        assert f"number {count - 1} " in shown[-1]
+def test_everything_is_kept_while_it_fits() -> None:
+    knowledge = Knowledge(entries=tuple(entry(n) for n in range(10)))
+    assert select(knowledge, 1_000).kept == knowledge.entries
+    assert select(knowledge, 1_000).left_out == ()
+
+
+def test_the_most_used_and_the_most_recent_are_kept() -> None:
+    knowledge = Knowledge(entries=(entry(0, uses=9), *(entry(n) for n in range(1, 200))))
+    kept = {e.text for e in select(knowledge, 300).kept}
+    assert "decision number 0" in kept
+    assert "decision number 199" in kept
+    assert "decision number 50" not in kept
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 99), st.integers(1, 5)), max_size=120, unique_by=lambda pair: pair[0]),
+    st.integers(1, 800),
+)
+def test_a_selection_loses_nothing_and_stays_within_its_limit(pairs: list[tuple[int, int]], limit: int) -> None:
+    knowledge = Knowledge(entries=tuple(entry(n, uses=uses) for n, uses in pairs))
+    chosen = select(knowledge, limit)
+    assert {e.text for e in (*chosen.kept, *chosen.left_out)} == {e.text for e in knowledge.entries}
+    assert len(chosen.kept) + len(chosen.left_out) == len(pairs)
+    assert tokens([e.line() for e in chosen.kept]) <= limit
+    assert list(chosen.kept) == [e for e in knowledge.entries if e in chosen.kept]
+
+
+def test_essentials_put_decisions_first_and_tell_what_is_missing() -> None:
+    rows = [entry(n, kind="pattern", text="a pattern " * 30) for n in range(30)] + [entry(n) for n in range(30)]
+    lines = essentials(rows, 400)
+    assert lines[0] == "decision: decision number 29"
+    assert lines[-1].startswith(f"({60 - len(lines) + 1} more entries are left out")
+    assert tokens(lines[:-1]) <= 130

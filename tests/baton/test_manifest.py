@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baton.facts import AgentFacts, Submission
+from baton.facts import AgentFacts, SavedPart, Submission
 from baton.knowledge import Entry
 from baton.ledger import ItemRecord, ItemStatus
 from baton.manifest import FromAgent, Handing, HandoffReason, Manifest, complete
@@ -91,6 +91,7 @@ def test_it_carries_context_knowledge_and_the_chain_of_custody() -> None:
     assert first.patterns_established == ("imports first",)
     second = complete(
         handing(
+            inherited=first,
             agent_id="executor-1-x~2",
             successor_id="executor-1-x~3",
             chain=first.chain,
@@ -99,6 +100,7 @@ def test_it_carries_context_knowledge_and_the_chain_of_custody() -> None:
         AgentFacts(items=("b.py", "c.py")),
     )
     assert second.completed_items == ("a.py",)
+    assert [d.decision for d in second.decisions_made] == ["use f-strings"]
     assert [(link.from_, link.to) for link in second.chain] == [
         ("executor-1-x", "executor-1-x~2"),
         ("executor-1-x~2", "executor-1-x~3"),
@@ -129,3 +131,15 @@ def test_no_claim_loses_or_invents_an_item(done: set[str], claim: Any, current: 
     in_progress = {manifest.in_progress_item.file} if manifest.in_progress_item else set()
     assert set(manifest.completed_items) == done
     assert set(manifest.pending_items) | in_progress == set(ITEMS) - done
+
+
+def test_what_is_on_disk_of_a_cut_write_is_known_better_than_any_claim() -> None:
+    claim = {"in_progress_item": {"file": "b.py", "line_number": 9_999, "remaining_work": ["the tests"]}}
+    grown = complete(handing(), facts(claim=claim, saved_part=SavedPart(file="b.py", line_number=120, rest="x = ")))
+    item = grown.in_progress_item
+    assert item is not None
+    assert (item.line_number, item.partial_state) == (120, "x = ")
+    assert item.remaining_work == ("the tests", "go on with append at_line 120; do not start again")
+    rewritten = complete(handing(), facts(saved_part=SavedPart(file="b.py", line_number=0, replaces=True)))
+    assert rewritten.in_progress_item is not None
+    assert "as it was before" in (rewritten.in_progress_item.last_action or "")

@@ -16,8 +16,10 @@ import anthropic
 RESULT_LIMIT_BYTES = 50_000
 TOOL_NAMES = {
     "planner": ("read", "glob", "grep", "submit_plan", "ask_user"),
-    "executor": ("read", "write", "append", "edit", "glob", "grep", "bash", "complete_item", "record", "hand_off")
-    + ("finish_step",),
+    "executor": (
+        *("read", "write", "append", "edit", "glob", "grep", "bash"),
+        *("complete_item", "record", "hand_off", "finish_step"),
+    ),
     "integrator": ("read", "edit", "glob", "grep", "submit_integration"),
     "reviewer": ("read", "glob", "grep", "submit_review"),
     "resolver": ("read", "edit", "grep", "submit_resolution"),
@@ -27,7 +29,7 @@ ENDINGS = ("hand_off", "finish_step", "submit_plan", "submit_integration", "subm
 ENDINGS = (*ENDINGS, "submit_summary")
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The tool answers with an error."""
 
 
@@ -42,7 +44,7 @@ class Workspace:
     def run(self, name: str, given: Mapping[str, Any]) -> str:
         if self.refuse.get(name, 0) > 0:
             self.refuse[name] -= 1
-            raise Refused(f"{name} is refused by the test. Items that do not exist: 'gone/away.py'.")
+            raise RefusedError(f"{name} is refused by the test. Items that do not exist: 'gone/away.py'.")
         tool = getattr(self, f"_{name}", None)
         return tool(**given) if tool else "ok"
 
@@ -50,7 +52,7 @@ class Workspace:
         lines = self._text(file_path).split("\n")
         first, last = view_range or (1, len(lines))
         if first > len(lines):
-            raise Refused(f"The file has no line {first}.")
+            raise RefusedError(f"The file has no line {first}.")
         return _bounded("\n".join(lines[first - 1 : last]))
 
     def _edit(self, file_path: str, old_string: str, new_string: str) -> str:
@@ -58,7 +60,7 @@ class Workspace:
         if "\r\n" in text:
             old_string, new_string = (part.replace("\n", "\r\n") for part in (old_string, new_string))
         if text.count(old_string) != 1:
-            raise Refused(f"old_string occurs {text.count(old_string)} times.")
+            raise RefusedError(f"old_string occurs {text.count(old_string)} times.")
         (self.root / file_path).write_bytes(text.replace(old_string, new_string).encode())
         return "edited"
 
@@ -127,7 +129,11 @@ async def drive(
         line = int(budget * 0.95) - 100
         room = budget - run.used if asked else line - run.used
         async with client.messages.stream(
-            model="claude-opus-5-5", max_tokens=room, messages=messages, tools=tools, metadata={"user_id": "t/" + role}
+            model="claude-opus-5-5",
+            max_tokens=min(room, 128_000),
+            messages=messages,
+            tools=tools,
+            metadata={"user_id": "t/" + role},
         ) as stream:
             message = await stream.get_final_message()
         run.turns += 1
@@ -160,7 +166,7 @@ def _result(run: Run, workspace: Workspace, block: dict[str, Any]) -> dict[str, 
     answer = {"type": "tool_result", "tool_use_id": block["id"]}
     try:
         content = workspace.run(block["name"], block["input"])
-    except Refused as refused:
+    except RefusedError as refused:
         return {**answer, "content": str(refused), "is_error": True}
     if block["name"] in ENDINGS:
         run.ended_by = block["name"]

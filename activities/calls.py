@@ -1,0 +1,174 @@
+"""The tool calls of one response: run in order, one result per call, nothing believed without evidence.
+
+A response that was cut off runs nothing; what it had written of a long file is saved all the same.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from pydantic import BaseModel
+
+from activities.conversations import Conversation
+from activities.predecessor import Predecessor
+from activities.pulse import Pulse
+from activities.task_folder import TaskFolder
+from activities.tools import Tools
+from activities.trace import Trace
+from baton.bookkeeping import JUDGES, Evidence, judge, unreadable_hand_off
+from baton.conversation import Block, Response, ToolCall, calls, replayable, tool_result, unrun_results
+from baton.facts import AgentFacts, SavedPart, TurnFacts
+from baton.messages import TurnRequest
+from baton.partial_writes import STATE_KEPT_CHARACTERS, PartialWrite, partial_write
+from baton.pricing import Usage
+from baton.roles import SUBMISSION_TOOLS, WRITING_ROLES
+from baton.tool_schemas import ToolFault, parse
+
+NOT_RUN_AFTER_END = "Not run: an earlier call of this response ended the work."
+
+
+@dataclass
+class Work:
+    """What the calls of one turn gave so far."""
+
+    so_far: AgentFacts
+    results: list[Block] = field(default_factory=list)
+    facts: TurnFacts = field(default_factory=TurnFacts)
+    extra_usage: Usage = field(default_factory=Usage)
+
+    def add(self, facts: TurnFacts) -> None:
+        """Take what one call established."""
+        self.so_far = self.so_far.after(facts)
+        self.facts = self.facts.with_more(facts)
+
+    def answer(self, call: ToolCall, text: str, *, is_error: bool, facts: TurnFacts | None = None) -> None:
+        """Give one call its result."""
+        self.results.append(tool_result(call.id, text, is_error))
+        self.add(facts or TurnFacts())
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Runs the calls of one turn."""
+
+    folder: TaskFolder
+    request: TurnRequest
+    conversation: Conversation
+    tools: Tools
+    predecessor: Predecessor
+    beat: Pulse
+    trace: Trace
+
+    async def run(self, response: Response) -> Work:
+        """All calls of the response."""
+        work = Work(so_far=self.conversation.facts)
+        wanted = calls(response)
+        if not wanted:
+            work.results.extend(unrun_results(replayable(response), response))
+            if (part := partial_write(response)) is not None and self.request.role in WRITING_ROLES:
+                work.add(await self._save(part))
+            return work
+        for call in wanted:
+            if work.facts.submission is not None:
+                work.answer(call, NOT_RUN_AFTER_END, is_error=True)
+                continue
+            self.beat.doing, self.beat.tokens = doing(call), 0
+            self.trace.begin()
+            await self._run_one(call, work)
+            self.trace.called(call.name, is_error=bool(work.results[-1].get("is_error")))
+        return work
+
+    async def _run_one(self, call: ToolCall, work: Work) -> None:
+        available = [tool["name"] for tool in self.conversation.opening.tools]
+        arguments = parse(call.name, call.input, available)
+        if call.fault is not None:
+            arguments = ToolFault(message=f"{call.name}: {call.fault}")
+        if isinstance(arguments, ToolFault):
+            work.answer(call, arguments.message, is_error=True, facts=self._faulty(call))
+        elif call.name in JUDGES:
+            judgement = judge(call.name, arguments, await self._evidence(call, work))
+            work.answer(call, judgement.text, is_error=judgement.is_error, facts=judgement.facts)
+        elif call.name == "ask_predecessor":
+            answer = await self.predecessor.answer(call, work.so_far.questions)
+            work.extra_usage += answer.usage
+            work.answer(call, answer.text, is_error=answer.is_error, facts=TurnFacts(questions=1))
+        else:
+            await self._run_tool(call, arguments, work)
+
+    async def _run_tool(self, call: ToolCall, arguments: BaseModel, work: Work) -> None:
+        result = await self.tools.call(call.name, call.input)
+        if result.whole is not None:
+            self.folder.store.put(result.whole.encode())
+        facts = TurnFacts(
+            read=result.read_paths, written=result.changed_paths, current_item=_item_of(arguments, work.so_far)
+        )
+        work.answer(call, result.content, is_error=result.is_error, facts=facts)
+
+    def _faulty(self, call: ToolCall) -> TurnFacts:
+        """A submission that cannot be read counts against its bound; a hand-off ends the agent all the same."""
+        if call.name == "hand_off":
+            return unreadable_hand_off(call.input)
+        return TurnFacts(refused_submissions=1 if call.name == SUBMISSION_TOOLS[self.request.role] else 0)
+
+    async def _evidence(self, call: ToolCall, work: Work) -> Evidence:
+        changed: Sequence[str] = ()
+        files: Sequence[str] = ()
+        repository = self.folder.repository
+        if call.name == "complete_item":
+            workspace = self.folder.workspace(self.request.workspace)
+            changes = await repository.changed_paths(workspace, self.conversation.opening.start_commit)
+            changed = [change.path for change in changes]
+        elif call.name == "submit_plan":
+            files = await repository.list_files(self.folder.record.opened.base_commit)
+        return Evidence(
+            facts=work.so_far,
+            agent_id=self.request.agent_id,
+            at=datetime.now(UTC),
+            changed=frozenset(changed),
+            files=frozenset(files),
+            task_id=self.request.task_id,
+        )
+
+    async def _save(self, part: PartialWrite) -> TurnFacts:
+        """Put the whole lines of a cut write on disk, by the same tools and rules as any other write."""
+        lines, rest = part.whole_lines, part.rest[:STATE_KEPT_CHARACTERS]
+        exists = (self.folder.workspace(self.request.workspace) / part.file_path).exists()
+        start = (part.at_line or 0) if exists else 0
+        if part.tool == "write" and exists:
+            saved = SavedPart(file=part.file_path, line_number=0, replaces=True)
+            return TurnFacts(saved_part=saved, remarks=(_remark(saved),))
+        if not lines:
+            return TurnFacts(saved_part=SavedPart(file=part.file_path, line_number=start, rest=rest))
+        result = await self.tools.call("append", {"file_path": part.file_path, "content": lines, "at_line": start})
+        if result.is_error:
+            return TurnFacts(
+                remarks=(f"Your last call was cut off, and its beginning could not be kept: {result.content}",)
+            )
+        saved = SavedPart(file=part.file_path, line_number=start + lines.count("\n"), rest=rest)
+        return TurnFacts(saved_part=saved, written=result.changed_paths, remarks=(_remark(saved),))
+
+
+def doing(call: ToolCall) -> str:
+    """`edit src/a.py`: what a person sees."""
+    arguments = call.input if isinstance(call.input, dict) else {}
+    for key in ("file_path", "item", "pattern", "command"):
+        if isinstance(arguments.get(key), str):
+            return f"{call.name} {' '.join(arguments[key].split())}"[:120]
+    return call.name
+
+
+def _remark(saved: SavedPart) -> str:
+    if saved.replaces:
+        return (
+            f"Your write of {saved.file} was cut off at the token limit. The file is as it was before. "
+            "Change it with edit, in small pieces."
+        )
+    return (
+        f"Your last call was cut off at the token limit. Its whole lines are saved: {saved.file} now ends at line "
+        f"{saved.line_number}. Whoever goes on appends at_line {saved.line_number}."
+    )
+
+
+def _item_of(arguments: BaseModel, facts: AgentFacts) -> str | None:
+    path = getattr(arguments, "file_path", None)
+    return path if path in facts.items and path not in facts.records else None

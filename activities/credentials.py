@@ -1,0 +1,36 @@
+"""The credentials of the model's API, read anew whenever they are needed, and every secret that must not be shown.
+
+`orchestrate` leaves the caller's credentials in a file that only its owner can read; without it the worker's own
+environment counts. Their values, and those of other credentials in the environment, are masked in every tool result.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+NAMES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
+SHORTEST_SECRET = 8
+_SECRET_NAME = re.compile(r"TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+
+
+class Credentials:
+    """Where this worker's credentials are. `environment`: the worker's own."""
+
+    def __init__(self, file: Path, environment: Mapping[str, str] | None = None) -> None:
+        self._file = file
+        self._environment = os.environ if environment is None else environment
+
+    def current(self) -> dict[str, str]:
+        """The credentials that hold now, by the name of their environment variable."""
+        try:
+            return dict(json.loads(self._file.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return {name: self._environment[name] for name in NAMES if self._environment.get(name)}
+
+    def secrets(self) -> tuple[str, ...]:
+        """Values that must never be stored or shown."""
+        own = {name: value for name, value in self._environment.items() if _SECRET_NAME.search(name)}
+        own |= {name: value for name, value in self.current().items() if not name.endswith("_URL")}
+        return tuple(sorted({value for value in own.values() if len(value) >= SHORTEST_SECRET}))

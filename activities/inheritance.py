@@ -1,0 +1,79 @@
+"""What an agent inherits of the knowledge collected so far, within its token limit."""
+
+import hashlib
+import json
+
+from activities.model import Model, ModelError, ModelRequest
+from activities.prompts import prompt
+from activities.task_folder import TaskFolder
+from baton.conversation import Response
+from baton.first_message import assignment_message
+from baton.knowledge import SHARE_FOR_REST, Entry, Knowledge, essentials, select
+from baton.models import Stored
+from baton.pricing import Usage
+from baton.roles import Role
+from baton.tool_schemas import tools_for
+
+KNOWLEDGE_LIMIT_TOKENS = 4_000
+SUMMARY_TOKENS = 2_000
+SUMMARISED_ENTRIES = 2_000
+
+
+class Inheritance(Stored):
+    """Lines for the first message, and what making them cost."""
+
+    lines: tuple[str, ...] = ()
+    usage: Usage = Usage()
+
+
+async def inherit(
+    folder: TaskFolder, model: Model, task_id: str, knowledge: Knowledge, limit_tokens: int = KNOWLEDGE_LIMIT_TOKENS
+) -> Inheritance:
+    """The knowledge for one agent: all of it, or what is most used and most recent with the rest in short."""
+    selection = select(knowledge, limit_tokens)
+    lines = [entry.line() for entry in selection.kept]
+    if not selection.left_out:
+        return Inheritance(lines=tuple(lines))
+    short = await _summary(folder, model, task_id, selection.left_out, int(limit_tokens * SHARE_FOR_REST))
+    if not short.lines:
+        short = short.model_copy(update={"lines": tuple(essentials(selection.left_out, limit_tokens))})
+    return Inheritance(lines=(*short.lines, *lines), usage=short.usage)
+
+
+async def _summary(
+    folder: TaskFolder, model: Model, task_id: str, left_out: tuple[Entry, ...], limit_tokens: int
+) -> Inheritance:
+    """A summary by the summarizer model, journaled by what it summarises; no lines when the model gives none."""
+    lines = [entry.line() for entry in left_out[-SUMMARISED_ENTRIES:]]
+    key = f"summary/{hashlib.sha256(json.dumps(lines).encode()).hexdigest()}"
+    if (known := folder.store.entry(key)) is not None:
+        return Inheritance.model_validate_json(known).model_copy(update={"usage": Usage()})
+    settings = folder.record.opened.settings
+    message = assignment_message(
+        {"role": Role.SUMMARIZER, "task_id": task_id, "limit_tokens": limit_tokens, "entries": lines}
+    )
+    request = ModelRequest(
+        model=settings.models.of(Role.SUMMARIZER),
+        system=prompt("summarizer"),
+        tools=tuple(tools_for(Role.SUMMARIZER)),
+        messages=[{"role": "user", "content": [{"type": "text", "text": message}]}],
+        max_tokens=SUMMARY_TOKENS,
+        user_id=f"{task_id}/summarizer",
+    )
+    try:
+        response = await model.respond(request, lambda _: None, settings.prices)
+    except ModelError:
+        return Inheritance()
+    text = _submitted(response)
+    if not text or len(text) / 3.5 > limit_tokens * 1.5:
+        return Inheritance(usage=response.usage)
+    made = Inheritance(lines=(f"summary of {len(left_out)} older entries: {text}",), usage=response.usage)
+    folder.store.enter(key, made.model_dump_json().encode())
+    return made
+
+
+def _submitted(response: Response) -> str:
+    for block in response.content:
+        if block["type"] == "tool_use" and isinstance(block["input"], dict):
+            return str(block["input"].get("summary", "")).strip()
+    return ""

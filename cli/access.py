@@ -1,0 +1,50 @@
+"""The way to Temporal: for reading what runs already, for running a task whatever is needed is started.
+
+A configured Temporal that cannot be used is bad input; an embedded service that does not come up is a failure.
+"""
+
+import os
+from pathlib import Path
+
+from cli.exits import Refused
+from cli.service import Service, ServiceError, configured, ensure, inspect, save_credentials
+
+NOTHING_RUNS = "no Baton service runs here; start it with: orchestrate up (tasks that were running go on then)"
+
+
+def reading(state: Path) -> Service | None:
+    """The service to read from: the configured server, else the embedded one where it runs. Starts nothing."""
+    running = inspect(state)
+    try:
+        server = configured()
+    except ServiceError as error:
+        raise Refused(str(error)) from error
+    if server is None:
+        return running
+    if running is not None and not running.embedded and running.address == server["target_host"]:
+        return running
+    return Service(
+        address=server["target_host"], namespace=server["namespace"], embedded=False, directory=state / "service"
+    )
+
+
+def working(state: Path) -> Service:
+    """The running service, started where it is not, with the caller's credentials for its worker."""
+    try:
+        external = configured() is not None
+    except ServiceError as error:
+        raise Refused(str(error)) from error
+    try:
+        save_credentials(state, os.environ)
+        return ensure(state)
+    except ServiceError as error:
+        if external:
+            raise Refused(str(error)) from error
+        raise
+
+
+def page(service: Service, task_id: str) -> str | None:
+    """The address of a task in the Web UI; None with a server that is not ours."""
+    if service.ui_url is None:
+        return None
+    return f"{service.ui_url}/namespaces/{service.namespace}/workflows/{task_id}"

@@ -1,0 +1,205 @@
+"""The progress of a task in lines: pure, from one look and the time. Live view, `status` and plain output share it."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from baton.durations import format_duration
+from baton.ledger import ItemCounts
+from baton.messages import StepStatusWord, TaskState
+from baton.roles import Role
+from baton.status import AgentStatus, AttentionItem, StepStatus, TaskStatus, step_mark
+from cli.look import Look
+from cli.terminal import Line, Tone
+
+HAPPENINGS_SHOWN = 6
+STEPS_SHOWN = 12
+"""Steps that are shown one by one; of more, those that ended well or have not begun are counted."""
+
+_ORDER = ("starting", "opening", "planning", "executing", "integrating", "reporting")
+_TREE = (("planning", Role.PLANNER), ("executing", Role.EXECUTOR), ("integrating", Role.INTEGRATOR))
+_TITLES = {"planning": "planning", "executing": "execution", "integrating": "integration"}
+_TONES = {
+    TaskState.DONE: Tone.GOOD,
+    TaskState.FAILED: Tone.BAD,
+    TaskState.CANCELLED: Tone.BAD,
+    TaskState.PARTIAL: Tone.WAITS,
+    TaskState.WAITING: Tone.WAITS,
+}
+
+
+def progress(look: Look, now: datetime, happenings: int = HAPPENINGS_SHOWN) -> list[Line]:
+    """The whole picture: task, the three phases as a tree, what happened last, totals, what is waited for."""
+    status = look.status
+    lines = [Line(status.task or status.task_id, Tone.STRONG), _state_line(status, now)]
+    for phase, role in _TREE:
+        lines += _phase_lines(look, phase, role)
+    lines += [
+        Line(f"{_clock(h.at)}  {h.text}", Tone.FAINT, indent=1) for h in status.happenings[-happenings:] if happenings
+    ]
+    lines.append(totals(look))
+    lines += [Line(f"note: {warning}", Tone.FAINT) for warning in status.warnings]
+    lines += waiting(status)
+    if look.hint:
+        lines.append(Line(look.hint, Tone.WAITS))
+    return lines
+
+
+def totals(look: Look) -> Line:
+    """Agents, handoffs, calls, tokens and cost so far."""
+    usage = look.usage
+    return Line(
+        f"{counted(look.agents, 'agent')}, {counted(look.status.handoffs, 'handoff')}, "
+        f"{counted(usage.model_calls, 'model call')}, {number(usage.output_tokens)} output tokens, "
+        f"{usage.cost_usd:.2f} USD"
+    )
+
+
+def waiting(status: TaskStatus) -> list[Line]:
+    """What a person is asked, each with the exact command that answers it."""
+    lines: list[Line] = []
+    for item in status.attention:
+        lines.append(Line(f"waiting for a person ({item.id}): {item.question}", Tone.WAITS))
+        lines += [Line(command, Tone.STRONG, indent=1) for command in answers(status.task_id, item)]
+    return lines
+
+
+def answers(task_id: str, item: AttentionItem) -> tuple[str, ...]:
+    """The commands that answer a question, one per choice."""
+    if item.kind == "approval":
+        return (f"orchestrate approve {task_id}", f'orchestrate reject {task_id} --comment "…"')
+    return tuple(f"orchestrate answer {task_id} {item.id} {choice}" for choice in item.choices)
+
+
+def news(before: Look | None, after: Look, now: datetime) -> Iterator[tuple[datetime, str]]:
+    """What is new since the look before, with its time: phases, agents, happenings, questions, hints."""
+    old, new = before.status if before else TaskStatus(), after.status
+    known_agents = {agent.agent_id for agent in old.agents_at_work}
+    found = [(happening.at, happening.text) for happening in new.happenings if happening not in old.happenings]
+    found += [
+        (now, f"{agent.agent_id} is at work") for agent in new.agents_at_work if agent.agent_id not in known_agents
+    ]
+    yield from ((now, f"note: {warning}") for warning in new.warnings if warning not in old.warnings)
+    yield from sorted(found)
+    if (before is None or old.phase != new.phase) and new.phase != str(new.state):
+        yield now, new.phase
+    yield from (
+        (now, f"waiting for a person ({item.id}): {item.question}")
+        for item in new.attention
+        if item.id not in {known.id for known in old.attention}
+    )
+    if after.hint and (before is None or before.hint != after.hint):
+        yield now, after.hint
+
+
+def news_line(at: datetime, text: str) -> Line:
+    """One timestamped line."""
+    return Line(f"{_clock(at)}  {text}")
+
+
+def number(value: int) -> str:
+    """`12 345`."""
+    return f"{value:,}".replace(",", " ")
+
+
+def counted(value: int, word: str) -> str:
+    """`1 agent`, `2 agents`."""
+    return f"{number(value)} {word}" if value == 1 else f"{number(value)} {word}s"
+
+
+def _state_line(status: TaskStatus, now: datetime) -> Line:
+    parts = [status.task_id, str(status.state)]
+    if status.state in {TaskState.RUNNING, TaskState.WAITING}:
+        parts.append(status.phase)
+    if status.started_at is not None:
+        parts.append(format_duration((status.closed_at or now) - status.started_at))
+    return Line(" · ".join(part for part in parts if part), _TONES.get(status.state, Tone.ACTIVE))
+
+
+def _phase_lines(look: Look, phase: str, role: Role) -> list[Line]:
+    status = look.status
+    agents = [agent for agent in status.agents_at_work if _phase_of(agent) is role]
+    state = _phase_state(status, phase)
+    title = f"{step_mark(state)} {_TITLES[phase]}"
+    lines = [Line(f"{title}{_phase_detail(status, phase)}", _mark_tone(state))]
+    if phase == "executing":
+        lines += _step_lines(look, agents)
+        agents = [agent for agent in agents if agent.step not in {step.step for step in status.steps}]
+    for agent in agents:
+        lines += _agent_lines(look, agent, indent=1)
+    return lines
+
+
+def _phase_of(agent: AgentStatus) -> Role:
+    return agent.role if agent.role in {Role.PLANNER, Role.INTEGRATOR} else Role.EXECUTOR
+
+
+def _phase_state(status: TaskStatus, phase: str) -> str:
+    if status.phase == phase:
+        return "running" if status.state is not TaskState.WAITING else StepStatusWord.PARTIAL
+    if status.phase in _ORDER and _ORDER.index(status.phase) < _ORDER.index(phase):
+        return "pending"
+    if phase == "executing" and any(step.state not in {"pending", StepStatusWord.OK} for step in status.steps):
+        return StepStatusWord.PARTIAL
+    reached = status.steps or status.state is TaskState.DONE
+    return StepStatusWord.OK if reached else "pending"
+
+
+def _phase_detail(status: TaskStatus, phase: str) -> str:
+    items = status.items
+    if phase == "planning" and status.steps:
+        return f": {counted(len(status.steps), 'step')}, {counted(items.total, 'item')}"
+    if phase == "executing" and items.total:
+        return f": {items.done} of {counted(items.total, 'item')} done"
+    return ""
+
+
+def _step_lines(look: Look, agents: Sequence[AgentStatus]) -> Iterator[Line]:
+    steps = look.status.steps
+    by_step = {agent.step: agent for agent in agents}
+    plenty = len(steps) > STEPS_SHOWN
+    folded = {StepStatusWord.OK: 0, "pending": 0}
+    for step in steps:
+        if plenty and step.state in folded:
+            folded[step.state] += 1
+            continue
+        yield _step_line(step, by_step.get(step.step))
+        if step.step in by_step:
+            yield from _agent_lines(look, by_step[step.step], indent=2)
+    for state, count in folded.items():
+        if count:
+            yield Line(f"{step_mark(state)} {counted(count, 'further step')} {state}", Tone.FAINT, indent=1)
+
+
+def _step_line(step: StepStatus, agent: AgentStatus | None) -> Line:
+    items: ItemCounts = agent.items if agent is not None and agent.items.total else step.items
+    text = f"{step_mark(step.state)} {step.step} {step.agent_type}"
+    if items.total:
+        text += f"  {items.done}/{items.total}"
+    if step.agents:
+        text += f"  {counted(step.agents, 'agent')}"
+    if step.state not in {"pending", "running", StepStatusWord.OK}:
+        text += f"  {step.state.replace('_', ' ')}"
+    share = items.done / items.total if items.total and step.state == "running" else None
+    return Line(text, _mark_tone(step.state), indent=1, share=share)
+
+
+def _agent_lines(look: Look, agent: AgentStatus, indent: int) -> list[Line]:
+    pulse = look.pulses.get(agent.workflow_id)
+    doing = (pulse.doing if pulse else "") or agent.doing or "begins"
+    used = agent.used_tokens + (pulse.tokens if pulse else 0)
+    share = used / agent.budget_tokens if agent.budget_tokens else None
+    budget = f"{number(used)} of {number(agent.budget_tokens)} tokens, {agent.usage.cost_usd:.2f} USD"
+    return [
+        Line(f"{agent.agent_id} · turn {agent.turn + 1} · {doing}", indent=indent),
+        Line(budget, Tone.FAINT, indent=indent + 1, share=share),
+    ]
+
+
+def _mark_tone(state: str) -> Tone:
+    tones = {"running": Tone.ACTIVE, StepStatusWord.OK: Tone.GOOD, StepStatusWord.PARTIAL: Tone.WAITS}
+    return tones.get(state, Tone.FAINT if state == "pending" else Tone.BAD)
+
+
+def _clock(at: datetime) -> str:
+    moment = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return f"{moment.astimezone():%H:%M:%S}"

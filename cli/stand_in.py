@@ -1,0 +1,143 @@
+"""The stand-in model of the demo: the emulator as a background process that lives as long as the demo's service.
+
+One per demo state directory. It ends when it is told to, or by itself when no supervisor has held the directory for
+a while, so that nothing outlives a demo.
+"""
+
+import argparse
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from datetime import timedelta
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from cli import processes
+from cli.exits import Refused
+from cli.service_record import (
+    ProcessMark,
+    ServiceError,
+    ServiceFiles,
+    is_locked,
+    log_tail,
+    open_log,
+    private_directory,
+    write_private,
+)
+
+START_LIMIT = timedelta(seconds=20)
+ALONE_LIMIT = timedelta(seconds=45)
+"""How long it waits for a service to come, or to come back."""
+_GRACE = timedelta(seconds=3)
+_POLL_SECONDS = 0.05
+_NEEDED = ("starlette", "uvicorn", "pyupgrade", "flynt")
+
+
+class Record(BaseModel):
+    """`stand-in.json`: what runs, and where it serves."""
+
+    model_config = ConfigDict(frozen=True)
+
+    process: ProcessMark
+    url: str
+    tokens_per_second: float
+
+
+def start(state: Path, tokens_per_second: float) -> str:
+    """The base URL of the running stand-in, started where none of this pace runs.
+
+    Raises `Refused` where the `demo` extra is not installed, ServiceError when the process does not come up.
+    """
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise Refused(f"the demo needs the packages {', '.join(missing)}: pip install 'baton[demo]'")
+    running = _read(state)
+    if running is not None and running.tokens_per_second == tokens_per_second and processes.is_alive(running.process):
+        return running.url
+    stop(state)
+    private_directory(state)
+    log_path = state / "stand-in.log"
+    with open_log(log_path) as log:
+        command = [*processes.python_command("cli.stand_in"), "--state", str(state)]
+        process = subprocess.Popen(
+            [*command, "--tokens-per-second", str(tokens_per_second)],
+            cwd=state,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + START_LIMIT.total_seconds()
+    while process.poll() is None and time.monotonic() < deadline:
+        record = _read(state)
+        if record is not None and record.process.pid == process.pid:
+            return record.url
+        time.sleep(_POLL_SECONDS)
+    process.kill()
+    process.wait()
+    raise ServiceError(f"the stand-in model does not start; the end of {log_path}:\n{log_tail(log_path)}")
+
+
+def stop(state: Path) -> bool:
+    """End the stand-in of this state directory; whether one ran."""
+    record = _read(state)
+    if record is None:
+        return False
+    ran = processes.end(record.process, _GRACE)
+    _path(state).unlink(missing_ok=True)
+    return ran
+
+
+def main() -> int:
+    """`python -m cli.stand_in --state DIR`: serve until SIGTERM, or until the directory has no service any more."""
+    from emulator.server import EmulatorServer
+    from emulator.standin import StandIn
+
+    parser = argparse.ArgumentParser(prog="cli.stand_in", description="The demo's stand-in model (no AI).")
+    parser.add_argument("--state", type=Path, required=True)
+    parser.add_argument("--tokens-per-second", type=float, default=0)
+    options = parser.parse_args()
+    told = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: told.set())
+    me = processes.mark(os.getpid())
+    server = EmulatorServer(
+        StandIn(),
+        journal=options.state / "stand-in.jsonl",
+        tokens_per_second=options.tokens_per_second,
+        keep=False,
+    )
+    with server:
+        if me is not None:
+            record = Record(process=me, url=server.url, tokens_per_second=options.tokens_per_second)
+            write_private(_path(options.state), record.model_dump_json())
+        _until_alone(ServiceFiles(options.state), told)
+    return 0
+
+
+def _until_alone(files: ServiceFiles, told: threading.Event) -> None:
+    seen = time.monotonic()
+    while not told.wait(1):
+        if is_locked(files.supervisor_lock):
+            seen = time.monotonic()
+        if time.monotonic() - seen > ALONE_LIMIT.total_seconds():
+            return
+
+
+def _read(state: Path) -> Record | None:
+    try:
+        return Record.model_validate_json(_path(state).read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def _path(state: Path) -> Path:
+    return state / "stand-in.json"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""Starting a task: the options of `run` become one `TaskInput`, and the workflow starts under a free task id."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from cli.checks import Source, check_credentials, check_plan, check_repository, check_settings
+from cli.exits import Refused
+from cli.naming import task_ids
+
+if TYPE_CHECKING:
+    from temporalio.client import Client
+
+    from baton.messages import TaskInput
+
+SUMMARY_LIMIT_BYTES = 200
+"""Temporal refuses longer static summaries."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of `run` as typed; None where one is not given, so that the settings hold."""
+
+    repository: str = "."
+    base: str | None = None
+    plan: Path | None = None
+    plan_only: bool = False
+    approve_phases: bool = False
+    parallel: bool | None = None
+    max_parallel: int | None = None
+    max_agents: int | None = None
+    mode: Literal["auto", "single", "orchestrated"] = "auto"
+    handoff_strategy: Literal["sequential", "parallel"] | None = None
+    integration: bool = True
+    max_cost: str | None = None
+    max_output_tokens: int | None = None
+    max_duration: str | None = None
+    output_budget: int | None = None
+    models: tuple[str, ...] = ()
+    gates: tuple[str, ...] = ()
+    sandbox: str | None = None
+    task_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Order:
+    """A checked task, ready to be started: its input and where it works."""
+
+    input: "TaskInput"
+    source: Source
+    task_id: str | None = None
+
+
+def settings_layer(options: Options) -> dict[str, Any]:
+    """The settings that the options stand for, in the form of the settings file."""
+    limits = {
+        "costUsd": options.max_cost,
+        "outputTokens": options.max_output_tokens,
+        "duration": options.max_duration,
+    }
+    layer: dict[str, Any] = {
+        "maxAgents": options.max_agents,
+        "maxParallelAgents": options.max_parallel,
+        "parallelExecution": options.parallel,
+        "requireApproval": True if options.approve_phases else None,
+        "outputBudget": options.output_budget,
+        "sandbox": options.sandbox,
+        "models": dict(_pair(given, "--model", "ROLE=ID") for given in options.models),
+        "gates": [
+            {"name": name, "command": command}
+            for name, command in (_pair(given, "--gate", "NAME=COMMAND") for given in options.gates)
+        ],
+        "limits": {key: value for key, value in limits.items() if value is not None},
+    }
+    return {key: value for key, value in layer.items() if value is not None and value not in ({}, [])}
+
+
+def prepare(task: str, options: Options, saved_credentials: Path) -> Order:
+    """Check everything that can be checked here. Raises `Refused`; nothing was touched then."""
+    from baton.environment import allowed_environment
+    from baton.messages import TaskInput, task_id_fault
+    from baton.plan import HandoffStrategy
+
+    if options.task_id is not None and (fault := task_id_fault(options.task_id)) is not None:
+        raise Refused(fault)
+    layer = settings_layer(options)
+    source = check_repository(options.repository, options.base)
+    check_settings(Path.home(), source.top_level, layer)
+    draft = check_plan(options.plan, source) if options.plan is not None else None
+    check_credentials(os.environ, saved_credentials)
+    task_input = TaskInput(
+        task=task,
+        repository=source.repository,
+        base=options.base,
+        plan=draft,
+        plan_only=options.plan_only,
+        mode=options.mode,
+        handoff_strategy=HandoffStrategy(options.handoff_strategy) if options.handoff_strategy else None,
+        integration=options.integration,
+        settings=layer,
+        environment=allowed_environment(os.environ),
+    )
+    return Order(task_input, source, options.task_id)
+
+
+async def start(client: "Client", order: Order) -> str:
+    """Start the task and return its id. Raises `Refused` when the id that was asked for is in use."""
+    from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+    from temporalio.exceptions import WorkflowAlreadyStartedError
+
+    from baton.messages import ORCHESTRATION_WORKFLOW, TASK_QUEUE
+
+    task_input = order.input
+    for task_id in _candidates(order):
+        try:
+            await client.start_workflow(
+                ORCHESTRATION_WORKFLOW,
+                task_input,
+                id=task_id,
+                task_queue=TASK_QUEUE,
+                static_summary=first_line(task_input.task),
+                memo={"task": first_line(task_input.task), "repository": task_input.repository},
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+            )
+        except WorkflowAlreadyStartedError as error:
+            if order.task_id is not None:
+                raise Refused(
+                    f"the task id {task_id!r} is already used: choose another with --task-id, "
+                    f"or look at that task with: orchestrate status {task_id}"
+                ) from error
+        else:
+            return task_id
+    raise Refused("a hundred tasks with these words were started today: name this one with --task-id")
+
+
+def first_line(task: str) -> str:
+    """The first line of a task, at most as long as Temporal takes a summary."""
+    line = task.strip().partition("\n")[0].strip()
+    if len(line.encode()) <= SUMMARY_LIMIT_BYTES:
+        return line
+    return line.encode()[: SUMMARY_LIMIT_BYTES - 3].decode(errors="ignore") + "…"
+
+
+def _candidates(order: Order) -> Iterator[str]:
+    if order.task_id is not None:
+        yield order.task_id
+        return
+    for task_id in task_ids(order.input.task, datetime.now().astimezone().date()):
+        if not _has_artifacts(order.source, task_id):
+            yield task_id
+
+
+def _has_artifacts(source: Source, task_id: str) -> bool:
+    """A task of this id was here before, though Temporal may have forgotten it: the worker would refuse the id."""
+    return source.top_level is not None and (source.top_level / ".claude/orchestration" / task_id).exists()
+
+
+def _pair(given: str, option: str, form: str) -> tuple[str, str]:
+    name, separator, value = given.partition("=")
+    if not separator or not name.strip() or not value.strip():
+        raise Refused(f"{option} {given!r} is not of the form {form}")
+    return name.strip(), value.strip()

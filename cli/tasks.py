@@ -1,0 +1,228 @@
+"""One task as Temporal's client sees it: look, steer, and tell how it ended.
+
+Statuses are read from the raw service, because the SDK raises for one that it does not know. What the worker cannot
+answer now is filled from what the server knows, so a task can be looked at without a worker.
+"""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from temporalio.api.common.v1 import Payload, WorkflowExecution
+from temporalio.api.enums.v1 import WorkflowExecutionStatus
+from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionRequest, DescribeWorkflowExecutionResponse
+from temporalio.client import WorkflowFailureError, WorkflowQueryFailedError, WorkflowQueryRejectedError
+from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from baton.messages import BAD_INPUT, SEARCH_ATTENTION, SEARCH_PHASE, TaskResult, TaskState
+from baton.status import AgentStatus, TaskStatus
+from cli.exits import Refused
+from cli.look import Look, Pulse
+
+if TYPE_CHECKING:
+    from temporalio.client import Client
+
+_RPC_LIMIT = timedelta(seconds=3)
+_SIGNAL_LIMIT = timedelta(seconds=10)
+_RUNNING = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_RUNNING
+_CONTINUED = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW
+_COMPLETED = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_COMPLETED
+_CANCELED = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_CANCELED
+_TERMINATED = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_TERMINATED
+_OPEN = (_RUNNING, _CONTINUED)
+_QUERY_FAULTS = (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError)
+
+WORKER_AWAY = "the worker does not answer now; this is what was known last"
+SERVER_AWAY = "the Temporal server does not answer now; this is what was known last"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a task ended. `fault` says why where there is no result; `bad_input` that nothing was begun."""
+
+    state: TaskState
+    result: TaskResult | None = None
+    fault: str = ""
+    bad_input: bool = False
+
+
+class Task:
+    """A task by its id. Methods raise `Refused` where no such task is known."""
+
+    def __init__(self, client: "Client", task_id: str) -> None:
+        self._client = client
+        self._handle = client.get_workflow_handle(task_id, result_type=TaskResult)
+        self.task_id = task_id
+
+    async def look(self, before: Look | None = None, *, query_limit: timedelta = _RPC_LIMIT) -> Look:
+        """The task now. Where worker or server are away, what was seen `before`, with a hint."""
+        try:
+            described = await self._describe(self.task_id)
+        except RPCError as error:
+            self._refuse_unknown(error)
+            if before is None:
+                raise
+            return Look(before.status, hint=SERVER_AWAY)
+        closed = described.workflow_execution_info.status not in _OPEN
+        try:
+            status = await self._handle.query("status", result_type=TaskStatus, rpc_timeout=query_limit)
+        except _QUERY_FAULTS:
+            return await self._without_worker(described, before, closed=closed)
+        if closed:
+            return Look(_closed_status(status, described.workflow_execution_info.status), closed=True)
+        agents, pulses = await self._at_work(status.agents_at_work)
+        return Look(status.model_copy(update={"agents_at_work": agents}), pulses)
+
+    async def ending(self) -> Ending:
+        """How the task ended; call it when it is closed."""
+        try:
+            result = await self._handle.result(rpc_timeout=_SIGNAL_LIMIT)
+        except WorkflowFailureError as error:
+            return _failed(error)
+        return Ending(result.state, result)
+
+    async def signal(self, name: str, payload: dict[str, Any]) -> None:
+        """Send a signal; it is kept even while the worker is away."""
+        try:
+            await self._handle.signal(name, payload, rpc_timeout=_SIGNAL_LIMIT)
+        except RPCError as error:
+            self._refuse_unknown(error)
+            raise
+
+    async def cancel(self) -> None:
+        """Ask the task to stop; it still reports what was done."""
+        try:
+            await self._handle.cancel(rpc_timeout=_SIGNAL_LIMIT)
+        except RPCError as error:
+            self._refuse_unknown(error)
+            raise
+
+    async def plan(self) -> dict[str, Any]:
+        """The answer of the query `plan`; empty while the worker is away."""
+        try:
+            answer: dict[str, Any] = await self._handle.query("plan", result_type=dict, rpc_timeout=_RPC_LIMIT)
+        except _QUERY_FAULTS:
+            return {}
+        return answer
+
+    async def _describe(self, workflow_id: str) -> DescribeWorkflowExecutionResponse:
+        request = DescribeWorkflowExecutionRequest(
+            namespace=self._client.namespace, execution=WorkflowExecution(workflow_id=workflow_id)
+        )
+        return await self._client.workflow_service.describe_workflow_execution(request, timeout=_RPC_LIMIT)
+
+    def _refuse_unknown(self, error: RPCError) -> None:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            raise Refused(f"there is no task {self.task_id!r} that can be used so; see: orchestrate list") from error
+
+    async def _at_work(self, agents: Sequence[AgentStatus]) -> tuple[tuple[AgentStatus, ...], dict[str, Pulse]]:
+        """Agents as they are now, by their own word, and the pulse of the turn that each of them runs."""
+        seen = await asyncio.gather(*(self._agent(agent) for agent in agents))
+        return tuple(agent for agent, _ in seen), {agent.workflow_id: pulse for agent, pulse in seen if pulse}
+
+    async def _agent(self, agent: AgentStatus) -> tuple[AgentStatus, Pulse | None]:
+        if not agent.workflow_id:
+            return agent, None
+        try:
+            handle = self._client.get_workflow_handle(agent.workflow_id)
+            now, described = await asyncio.gather(
+                handle.query("status", result_type=AgentStatus, rpc_timeout=_RPC_LIMIT),
+                self._describe(agent.workflow_id),
+            )
+        except _QUERY_FAULTS:
+            return agent, None
+        return now, _pulse(described)
+
+    async def _without_worker(
+        self, described: DescribeWorkflowExecutionResponse, before: Look | None, *, closed: bool
+    ) -> Look:
+        info = described.workflow_execution_info
+        if before is not None and not closed:
+            return Look(before.status, hint=WORKER_AWAY)
+        status = before.status if before is not None else _known_to_server(self.task_id, described)
+        if closed and info.status == _COMPLETED:
+            ending = await self.ending()
+            status = _with_result(status, ending.result) if ending.result else status
+        if closed:
+            return Look(_closed_status(status, info.status), closed=True)
+        return Look(status, hint="the worker does not answer; this is what the server knows")
+
+
+def closed_state(status: int) -> TaskState:
+    """What a workflow that ended without a result of its own came to."""
+    return TaskState.CANCELLED if status in {_CANCELED, _TERMINATED} else TaskState.FAILED
+
+
+def decoded(payload: Payload | None) -> Any:
+    """The value of a JSON payload; None where there is none or it is of another kind."""
+    try:
+        return json.loads(payload.data) if payload is not None and payload.data else None
+    except ValueError:
+        return None
+
+
+def _closed_status(status: TaskStatus, code: int) -> TaskStatus:
+    """A workflow that was ended from outside could not say so itself."""
+    if code == _COMPLETED or status.state not in {TaskState.RUNNING, TaskState.WAITING}:
+        return status
+    return status.model_copy(update={"state": closed_state(code), "attention": (), "agents_at_work": ()})
+
+
+def _known_to_server(task_id: str, described: DescribeWorkflowExecutionResponse) -> TaskStatus:
+    info = described.workflow_execution_info
+    attributes = {key: decoded(value) for key, value in info.search_attributes.indexed_fields.items()}
+    memo = {key: decoded(value) for key, value in info.memo.fields.items()}
+    waits = bool(_first(attributes.get(SEARCH_ATTENTION)))
+    return TaskStatus(
+        task_id=task_id,
+        task=str(memo.get("task") or ""),
+        repository=str(memo.get("repository") or ""),
+        state=TaskState.WAITING if waits else TaskState.RUNNING,
+        phase=str(_first(attributes.get(SEARCH_PHASE)) or "starting"),
+        started_at=_utc(info.start_time),
+        closed_at=_utc(info.close_time) if info.HasField("close_time") else None,
+    )
+
+
+def _with_result(status: TaskStatus, result: TaskResult) -> TaskStatus:
+    shared = result.model_dump(include={"state", "summary", "ref", "base_commit", "artifacts", "agents", "handoffs"})
+    return status.model_copy(
+        update=shared | {"phase": str(result.state), "usage": result.usage, "attention": (), "agents_at_work": ()}
+    )
+
+
+def _pulse(described: DescribeWorkflowExecutionResponse) -> Pulse | None:
+    for pending in described.pending_activities:
+        for payload in pending.heartbeat_details.payloads:
+            told = decoded(payload)
+            if isinstance(told, dict):
+                return Pulse(str(told.get("doing", "")), int(told.get("tokens", 0)))
+    return None
+
+
+def _failed(error: WorkflowFailureError) -> Ending:
+    cause: BaseException = error.cause
+    if isinstance(cause, CancelledError):
+        return Ending(TaskState.CANCELLED, fault="it was cancelled")
+    if isinstance(cause, TerminatedError):
+        return Ending(TaskState.CANCELLED, fault=f"it was terminated: {cause}")
+    while cause.__cause__ is not None and not _is_bad_input(cause):
+        cause = cause.__cause__
+    return Ending(TaskState.FAILED, fault=str(cause), bad_input=_is_bad_input(cause))
+
+
+def _is_bad_input(error: BaseException) -> bool:
+    return isinstance(error, ApplicationError) and error.type == BAD_INPUT
+
+
+def _utc(moment: Timestamp) -> datetime:
+    return moment.ToDatetime(tzinfo=UTC)
+
+
+def _first(value: Any) -> Any:
+    return value[0] if isinstance(value, list) and value else value
