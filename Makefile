@@ -18,6 +18,14 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
+# Real input for the tests: packages as published, with their own suites. Tests themselves reach loopback only.
+SDISTS := $(VENV)/sdists
+$(SDISTS)/.ready: $(VENV)/.ready
+	@mkdir -p $(SDISTS)
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: \
+	  --dest $(SDISTS) boltons==26.2.0
+	@touch $@
+
 demo: setup
 	@$(BIN)/orchestrate demo
 
@@ -36,7 +44,7 @@ types: setup
 unit: setup
 	$(BIN)/python -m pytest -q -m "not end_to_end" -n 2
 
-end-to-end: setup
+end-to-end: setup $(SDISTS)/.ready
 	$(BIN)/python -m pytest -q -m end_to_end -n 2
 
 bench: setup

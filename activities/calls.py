@@ -3,6 +3,7 @@
 A response that was cut off runs nothing; what it had written of a long file is saved all the same.
 """
 
+import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from baton.bookkeeping import JUDGES, Evidence, judge, unreadable_hand_off
 from baton.conversation import Block, Response, ToolCall, calls, replayable, tool_result, unrun_results
 from baton.facts import AgentFacts, SavedPart, TurnFacts
 from baton.messages import TurnRequest
+from baton.ownership import Allowed, Ownership, Refused
 from baton.partial_writes import STATE_KEPT_CHARACTERS, PartialWrite, partial_write
 from baton.pricing import Usage
 from baton.roles import SUBMISSION_TOOLS, WRITING_ROLES
@@ -132,8 +134,10 @@ class Calls:
     async def _save(self, part: PartialWrite) -> TurnFacts:
         """Put the whole lines of a cut write on disk, by the same tools and rules as any other write."""
         lines, rest = part.whole_lines, part.rest[:STATE_KEPT_CHARACTERS]
+        if (refused := await self._refusal(part.file_path)) is not None:
+            return TurnFacts(remarks=(_not_kept(refused.message),))
         exists = (self.folder.workspace(self.request.workspace) / part.file_path).exists()
-        start = (part.at_line or 0) if exists else 0
+        start = (part.at_line or 0) if exists or part.at_line != 1 else 0
         if part.tool == "write" and exists:
             saved = SavedPart(file=part.file_path, line_number=0, replaces=True)
             return TurnFacts(saved_part=saved, remarks=(_remark(saved),))
@@ -141,11 +145,20 @@ class Calls:
             return TurnFacts(saved_part=SavedPart(file=part.file_path, line_number=start, rest=rest))
         result = await self.tools.call("append", {"file_path": part.file_path, "content": lines, "at_line": start})
         if result.is_error:
-            return TurnFacts(
-                remarks=(f"Your last call was cut off, and its beginning could not be kept: {result.content}",)
-            )
+            return TurnFacts(remarks=(_not_kept(result.content),))
         saved = SavedPart(file=part.file_path, line_number=start + lines.count("\n"), rest=rest)
         return TurnFacts(saved_part=saved, written=result.changed_paths, remarks=(_remark(saved),))
+
+    async def _refusal(self, path: str) -> Refused | None:
+        """Why the agent may not write there, if it may not; nobody is told to go on with such a file."""
+        opening = self.conversation.opening
+        path = path.removeprefix(f"{self.folder.workspace(self.request.workspace)}/")
+        owned = Ownership(items=opening.owned, owns=opening.owns, others=opening.others)
+        verdict = owned.may_write(path, exists=False)
+        if isinstance(verdict, Allowed):
+            there = posixpath.normpath(path) in await self.folder.repository.list_files(opening.start_commit)
+            verdict = owned.may_write(path, exists=there)
+        return verdict if isinstance(verdict, Refused) else None
 
 
 def doing(call: ToolCall) -> str:
@@ -155,6 +168,10 @@ def doing(call: ToolCall) -> str:
         if isinstance(arguments.get(key), str):
             return f"{call.name} {' '.join(arguments[key].split())}"[:120]
     return call.name
+
+
+def _not_kept(why: str) -> str:
+    return f"Your last call was cut off, and its beginning could not be kept: {why}"
 
 
 def _remark(saved: SavedPart) -> str:

@@ -7,6 +7,7 @@ failures seen in the field (a stream's own error event arrives inside a 200 and 
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from http import HTTPStatus
 
 from temporalio.exceptions import ApplicationError
 
@@ -16,12 +17,18 @@ LONGEST_RETRY_AFTER = timedelta(hours=6)
 MESSAGE_LIMIT = 2_000
 """Failure texts are kept short: an oversized one is never reported by Temporal."""
 
-RETRIED_STATUSES = frozenset({408, 409, 429, 529})
+RETRIED_STATUSES = frozenset({408, 409, 429})
 PERSON_STATUSES = frozenset({401, 402, 403, 404})
-RETRIED_TYPES = frozenset(
-    {"overloaded_error", "api_error", "timeout_error", "rate_limit_error", "internal_server_error"}
-)
-SPEND_LIMIT_TYPES = frozenset({"enforced_spend_limit_reached", "contract_spend_limit_reached"})
+STATUS_OF_TYPE = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+}
+"""What an error inside a stream, whose own status is 200, would have had; every other type passes by itself."""
+SPEND_LIMIT_CODES = frozenset({"enforced_spend_limit_reached", "contract_spend_limit_reached"})
 SPEND_LIMIT_MESSAGE = "You have reached your specified API usage limits"
 
 
@@ -40,20 +47,18 @@ class ModelFault:
     message: str
     status: int | None = None
     type: str | None = None
+    code: str | None = None
     retry_after: timedelta | None = None
 
     @property
     def reaction(self) -> Reaction:
         """Who reacts to it."""
-        if self.type in SPEND_LIMIT_TYPES or self.message.startswith(SPEND_LIMIT_MESSAGE):
+        if self.code in SPEND_LIMIT_CODES or self.message.startswith(SPEND_LIMIT_MESSAGE):
             return Reaction.PERSON
-        if self.status is None or self.type in RETRIED_TYPES:
+        status = STATUS_OF_TYPE.get(self.type or "") if self.status == HTTPStatus.OK else self.status
+        if status is None or status in RETRIED_STATUSES or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             return Reaction.RETRY
-        if self.status in PERSON_STATUSES:
-            return Reaction.PERSON
-        if self.status in RETRIED_STATUSES or self.status >= 500 or self.status == 200:
-            return Reaction.RETRY
-        return Reaction.FAIL
+        return Reaction.PERSON if status in PERSON_STATUSES else Reaction.FAIL
 
     def error(self) -> ApplicationError:
         """The error that Temporal sees."""

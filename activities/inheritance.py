@@ -6,17 +6,20 @@ import json
 from activities.model import Model, ModelError, ModelRequest
 from activities.prompts import prompt
 from activities.task_folder import TaskFolder
-from baton.conversation import Response
+from baton.conversation import Response, calls, estimated_tokens
 from baton.first_message import assignment_message
 from baton.knowledge import SHARE_FOR_REST, Entry, Knowledge, essentials, select
 from baton.models import Stored
 from baton.pricing import Usage
 from baton.roles import Role
-from baton.tool_schemas import tools_for
+from baton.tool_inputs import SubmitSummary
+from baton.tool_schemas import parse, tools_for
 
 KNOWLEDGE_LIMIT_TOKENS = 4_000
 SUMMARY_TOKENS = 2_000
 SUMMARISED_ENTRIES = 2_000
+SUMMARY_TOLERANCE = 1.5
+"""A summary that is longer by more than this than it was asked to be is not used."""
 
 
 class Inheritance(Stored):
@@ -65,15 +68,17 @@ async def _summary(
     except ModelError:
         return Inheritance()
     text = _submitted(response)
-    if not text or len(text) / 3.5 > limit_tokens * 1.5:
-        return Inheritance(usage=response.usage)
-    made = Inheritance(lines=(f"summary of {len(left_out)} older entries: {text}",), usage=response.usage)
+    fits = text and estimated_tokens(text) <= limit_tokens * SUMMARY_TOLERANCE
+    summary = (f"summary of {len(left_out)} older entries: {text}",) if fits else ()
+    made = Inheritance(lines=summary, usage=response.usage)
     folder.store.enter(key, made.model_dump_json().encode())
     return made
 
 
 def _submitted(response: Response) -> str:
-    for block in response.content:
-        if block["type"] == "tool_use" and isinstance(block["input"], dict):
-            return str(block["input"].get("summary", "")).strip()
+    """The summary, if the response is a complete `submit_summary`."""
+    for call in calls(response):
+        arguments = parse(call.name, call.input, ["submit_summary"])
+        if isinstance(arguments, SubmitSummary) and call.fault is None:
+            return arguments.summary.strip()
     return ""

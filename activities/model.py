@@ -1,7 +1,8 @@
 """One streamed model call.
 
 With worker.py the only importer of the Anthropic client. A response counts only when `message_stop` arrived; whatever
-else happens is told as a `ModelFault`, once, without a retry of our own: Temporal retries.
+else happens is told as a `ModelFault`, once, without a retry of our own: Temporal retries. The blocks are put together
+here from the stream's events: the SDK gives up a whole response when the model wrote one call's JSON wrong.
 """
 
 import json
@@ -12,17 +13,22 @@ from typing import Any
 
 import anthropic
 import httpx2
-from anthropic.types import RawMessageStreamEvent
+from anthropic.types import RawContentBlockDelta, RawMessageStreamEvent
+from anthropic.types import Usage as RawUsage
+from pydantic_core import from_json
 
 from activities.errors import ModelFault
 from baton.conversation import ENDINGS, Block, Response
 from baton.pricing import Price, Usage, priced
 
-STREAM_READ_SECONDS = 120.0
-"""Longest silence within a stream; the API sends pings much more often."""
+LONGEST_SILENCE = timedelta(seconds=120)
+"""Within a stream; the API sends pings much more often."""
 
-CHARACTERS_PER_TOKEN = {"text": 3.5, "thinking": 3.5, "tool_use": 3.0}
+TEXT_CHARACTERS_PER_TOKEN = 3.5
+JSON_CHARACTERS_PER_TOKEN = 3.0
 TOKENS_PER_CALL = 50
+CORRECTION_WEIGHT = 0.3
+SMALLEST_CORRECTION, LARGEST_CORRECTION = 0.5, 2.0
 
 Progress = Callable[[int], None]
 """Gets the live estimate of output tokens of the response so far."""
@@ -49,7 +55,7 @@ class ModelRequest:
     effort: str | None = None
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of the SDK's `messages.stream`."""
+        """The arguments of the SDK's `messages.create`."""
         arguments: dict[str, Any] = {
             "model": self.model,
             "max_tokens": self.max_tokens,
@@ -76,15 +82,21 @@ class Model:
     """Calls to the Messages API. `client` makes a client when it is needed, so that a new key is used at once."""
 
     def __init__(
-        self, client: Callable[[], anthropic.AsyncAnthropic], prices: Mapping[str, Price] | None = None
+        self,
+        client: Callable[[], anthropic.AsyncAnthropic],
+        prices: Mapping[str, Price] | None = None,
+        longest_silence: timedelta = LONGEST_SILENCE,
     ) -> None:
         self._client = client
         self._prices = prices
+        self._timeout = httpx2.Timeout(longest_silence.total_seconds(), connect=30.0)
+        self._corrections: dict[str, float] = {}
 
     async def facts(self, model: str) -> ModelFacts:
         """Limits of a model. Raises `ModelError`, for an unknown model too."""
         try:
-            found = await self._client().models.retrieve(model)
+            async with self._client() as client:
+                found = await client.models.retrieve(model)
         except Exception as error:
             raise ModelError(fault_of(error)) from error
         return ModelFacts(max_input_tokens=found.max_input_tokens, max_tokens=found.max_tokens)
@@ -93,31 +105,30 @@ class Model:
         self, request: ModelRequest, progress: Progress, prices: Mapping[str, Price] | None = None
     ) -> Response:
         """The response to one request. Raises `ModelError`."""
-        collected = _Collected()
+        collected = _Collected(correction=self._corrections.get(request.model, 1.0))
         try:
-            timeout = httpx2.Timeout(STREAM_READ_SECONDS, connect=30.0)
-            async with self._client().messages.stream(**request.arguments(), timeout=timeout) as stream:
-                request_id = stream.response.headers.get("request-id")
+            async with (
+                self._client() as client,
+                await client.messages.create(**request.arguments(), stream=True, timeout=self._timeout) as stream,
+            ):
+                collected.request_id = stream.response.headers.get("request-id")
                 async for event in stream:
-                    collected.take(event)  # type: ignore[arg-type]
+                    collected.take(event)
                     progress(collected.estimated_tokens)
-                message = stream.current_message_snapshot
         except Exception as error:
-            raise ModelError(fault_of(error)) from error
-        if not collected.stopped or message.stop_reason not in ENDINGS:
-            raise ModelError(
-                ModelFault(f"the stream ended without a complete response (stop reason {message.stop_reason})")
-            )
-        usage = _usage(message.usage, prices or self._prices, message.model)
-        return Response(
-            id=message.id,
-            model=message.model,
-            stop_reason=message.stop_reason,
-            content=tuple(block.to_dict(mode="json") for block in message.content),
-            usage=usage,
-            partial_inputs=collected.broken_inputs(message.content),
-            request_id=request_id,
-        )
+            # After message_stop nothing is missing, however the connection ends.
+            if not collected.stopped:
+                raise ModelError(fault_of(error)) from error
+        response = collected.response(prices or self._prices)
+        self._learn(request.model, collected, response.usage.output_tokens)
+        return response
+
+    def _learn(self, model: str, collected: "_Collected", actual_tokens: int) -> None:
+        """Let the estimates of this model follow what its responses really cost: a moving average of the ratio."""
+        if collected.uncorrected_tokens > 0:
+            before = self._corrections.get(model, 1.0)
+            after = before + CORRECTION_WEIGHT * (actual_tokens / collected.uncorrected_tokens - before)
+            self._corrections[model] = min(max(after, SMALLEST_CORRECTION), LARGEST_CORRECTION)
 
 
 def fault_of(error: Exception) -> ModelFault:
@@ -127,11 +138,12 @@ def fault_of(error: Exception) -> ModelFault:
             message=_message(error),
             status=error.status_code,
             type=error.type,
+            code=error.error_code,
             retry_after=_retry_after(error.response.headers),
         )
     if isinstance(error, anthropic.APIConnectionError):
         return ModelFault(f"the model's API could not be reached: {error.__cause__ or error}")
-    if isinstance(error, anthropic.AnthropicError) and "api_key" in str(error):
+    if isinstance(error, TypeError | anthropic.AnthropicError) and "api_key" in str(error):
         return ModelFault("no API key is set", status=401, type="authentication_error")
     if isinstance(error, httpx2.HTTPError | json.JSONDecodeError | anthropic.APIError):
         return ModelFault(f"the stream broke: {type(error).__name__}: {error}")
@@ -140,49 +152,98 @@ def fault_of(error: Exception) -> ModelFault:
 
 @dataclass
 class _Collected:
-    """What is seen of a stream while it runs."""
+    """What came of a response so far. `correction`: how the estimates of earlier responses have to be mended."""
 
+    correction: float = 1.0
+    request_id: str | None = None
+    id: str = ""
+    model: str = ""
+    usage: RawUsage | None = None
+    stop_reason: str | None = None
     stopped: bool = False
-    characters: dict[int, float] = field(default_factory=dict)
-    calls: int = 0
+    content: list[Block] = field(default_factory=list)
     raw_inputs: dict[int, list[str]] = field(default_factory=dict)
+    uncorrected_tokens: float = 0.0
 
     @property
     def estimated_tokens(self) -> int:
-        return int(sum(self.characters.values())) + self.calls * TOKENS_PER_CALL
+        return int(self.uncorrected_tokens * self.correction)
 
     def take(self, event: RawMessageStreamEvent) -> None:
-        if event.type == "message_stop":
-            self.stopped = True
-        elif event.type == "content_block_start" and event.content_block.type == "tool_use":
-            self.calls += 1
-        elif event.type == "content_block_delta":
-            delta = event.delta
-            text, kind = "", "text"
-            if delta.type == "text_delta":
-                text = delta.text
-            elif delta.type == "thinking_delta":
-                text, kind = delta.thinking, "thinking"
-            elif delta.type == "input_json_delta":
-                text, kind = delta.partial_json, "tool_use"
-                self.raw_inputs.setdefault(event.index, []).append(text)
-            self.characters[event.index] = self.characters.get(event.index, 0) + len(text) / CHARACTERS_PER_TOKEN[kind]
+        match event.type:
+            case "message_start":
+                self.id, self.model, self.usage = event.message.id, event.message.model, event.message.usage
+            case "content_block_start":
+                self.content.append(event.content_block.to_dict(mode="json"))
+                if event.content_block.type == "tool_use":
+                    self.uncorrected_tokens += TOKENS_PER_CALL
+            case "content_block_delta":
+                self._grow(event.index, event.delta)
+            case "message_delta":
+                self.stop_reason = event.delta.stop_reason
+                for name, total in event.usage.to_dict(mode="json").items():
+                    if total is not None and self.usage is not None:
+                        setattr(self.usage, name, total)
+            case "message_stop":
+                self.stopped = True
 
-    def broken_inputs(self, content: list[Any]) -> dict[str, str]:
-        """Raw JSON by call id, of calls whose input is no complete JSON object."""
+    def response(self, prices: Mapping[str, Price] | None) -> Response:
+        """The complete response. Raises `ModelError` when it is not complete."""
+        if not self.stopped or self.usage is None or self.stop_reason not in ENDINGS:
+            raise ModelError(
+                ModelFault(f"the stream ended without a complete response (stop reason {self.stop_reason})")
+            )
+        broken = self._settle_inputs()
+        return Response(
+            id=self.id,
+            model=self.model,
+            stop_reason=self.stop_reason,
+            content=tuple(self.content),
+            usage=_usage(self.usage, prices, self.model),
+            partial_inputs=broken,
+            request_id=self.request_id,
+        )
+
+    def _grow(self, index: int, delta: RawContentBlockDelta) -> None:
+        block = self.content[index]
+        match delta.type:
+            case "text_delta":
+                block["text"] += delta.text
+                self.uncorrected_tokens += len(delta.text) / TEXT_CHARACTERS_PER_TOKEN
+            case "thinking_delta":
+                block["thinking"] += delta.thinking
+                self.uncorrected_tokens += len(delta.thinking) / TEXT_CHARACTERS_PER_TOKEN
+            case "signature_delta":
+                block["signature"] = delta.signature
+            case "input_json_delta":
+                self.raw_inputs.setdefault(index, []).append(delta.partial_json)
+                self.uncorrected_tokens += len(delta.partial_json) / JSON_CHARACTERS_PER_TOKEN
+            case "citations_delta":
+                block["citations"] = [*(block.get("citations") or ()), delta.citation.to_dict(mode="json")]
+
+    def _settle_inputs(self) -> dict[str, str]:
+        """Give every call its input; returns the raw JSON, by call id, of inputs that are no complete JSON object."""
         broken = {}
         for index, pieces in self.raw_inputs.items():
             raw = "".join(pieces)
-            if index < len(content) and raw and not _is_object(raw):
-                broken[content[index].id] = raw
+            if not raw:
+                continue
+            block = self.content[index]
+            found = _object(raw)
+            if found is None:
+                broken[block["id"]] = raw
+                found = _object(raw, partial=True) or {}
+            block["input"] = found
         return broken
 
 
-def _is_object(raw: str) -> bool:
+def _object(raw: str, *, partial: bool = False) -> dict[str, Any] | None:
+    """The JSON object, if it is one that can be sent again; `partial`: its readable beginning will do."""
     try:
-        return isinstance(json.loads(raw), dict)
-    except json.JSONDecodeError:
-        return False
+        found = from_json(raw, allow_inf_nan=False, allow_partial=partial)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _usage(usage: Any, prices: Mapping[str, Price] | None, model: str) -> Usage:
@@ -210,6 +271,6 @@ def _message(error: anthropic.APIStatusError) -> str:
 def _retry_after(headers: Mapping[str, str]) -> timedelta | None:
     value = headers.get("retry-after")
     try:
-        return timedelta(seconds=float(value)) if value else None
-    except ValueError:
+        return timedelta(seconds=max(float(value), 0)) if value else None
+    except (ValueError, OverflowError):
         return None

@@ -34,7 +34,7 @@ class Store:
         """Store bytes; returns their name (64 hexadecimal digits)."""
         name = hashlib.sha256(data).hexdigest()
         path = self._blob_path(name)
-        if not path.exists():
+        if not _holds(path, data):
             _write_atomically(path, data, replace=True)
         return name
 
@@ -110,6 +110,14 @@ def _write_atomically(path: Path, data: bytes, *, replace: bool) -> None:
         _sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    """Whether these bytes are in the file: one that was damaged is written again."""
+    try:
+        return path.read_bytes() == data
+    except FileNotFoundError:
+        return False
 
 
 def _link_first(temporary: Path, path: Path) -> None:

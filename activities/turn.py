@@ -125,7 +125,7 @@ class Turns:
     async def _transact(self, attempt: _Attempt) -> TurnOutcome:
         conversation = attempt.folder.conversations.load(attempt.request.head)
         paid = await self._response(attempt, conversation)
-        if attempt.writes and (applied := await _already_applied(attempt)) is not None:
+        if (applied := await _already_applied(attempt)) is not None:
             return _outcome(applied)
         return _outcome(await self._apply(attempt, conversation, paid))
 
@@ -155,8 +155,8 @@ class Turns:
         except ModelError as error:
             attempt.trace.model_failed(opening.model, error.fault)
             raise error.fault.error() from error
-        attempt.trace.model_answered(response)
         entry = folder.store.enter(f"{attempt.key}/response", _json(_Paid(user=user, response=response)))
+        attempt.trace.model_answered(response)
         return _Paid.model_validate_json(entry)
 
     async def _apply(self, attempt: _Attempt, conversation: Conversation, paid: _Paid) -> _Applied:
@@ -206,7 +206,10 @@ async def _already_applied(attempt: _Attempt) -> _Applied | None:
     Otherwise the workspace is brought back to where the turn starts; one that was deleted is made again.
     """
     folder, request = attempt.folder, attempt.request
-    workspace = await folder.repository.open_workspace(request.workspace, request.commit, request.workspace)
+    branch = request.workspace if attempt.writes else None
+    workspace = await folder.repository.open_workspace(request.workspace, request.commit, branch)
+    if not attempt.writes:
+        return None
     commit, trailers = await folder.repository.head(workspace)
     name = trailers.get(TRAILER_RESULT)
     if commit != request.commit and name and trailers.get(TRAILER_AGENT) == request.agent_id:

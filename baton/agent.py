@@ -49,7 +49,7 @@ class AgentState(Stored):
 
     def after(self, outcome: TurnOutcome) -> "AgentState":
         """The state after one more turn."""
-        silent = outcome.ending is Ending.SILENT and outcome.calls == 0
+        silent = outcome.ending in {Ending.SILENT, Ending.TOOLS} and outcome.calls == 0
         return self.model_copy(
             update={
                 "head": outcome.head,

@@ -218,8 +218,8 @@ def estimated_tokens(text: str) -> int:
 
 
 def canonical_json(value: object) -> bytes:
-    """The one byte form of a value, for content addresses."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogatepass")
+    """The one byte form of a value, for content addresses. Keys keep their order: in a call's input it is content."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogatepass")
 
 
 def _may_stand(block: Block) -> bool:

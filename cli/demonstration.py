@@ -31,8 +31,8 @@ class Pace:
     output_budget_tokens: int
 
 
-NORMAL = Pace(tokens_per_second=1_500, output_budget_tokens=6_000)
-FAST = Pace(tokens_per_second=0, output_budget_tokens=6_000)
+NORMAL = Pace(tokens_per_second=4_000, output_budget_tokens=8_000)
+FAST = Pace(tokens_per_second=0, output_budget_tokens=12_000)
 
 
 def start_service(state: Path, pace: Pace) -> Service:

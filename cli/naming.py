@@ -73,4 +73,4 @@ def mistaken_command(words: Sequence[str], commands: Collection[str]) -> str | N
 
 
 def _is_text(word: str) -> bool:
-    return word.startswith("@") or word == "-" or any(character.isspace() for character in word.strip()) or not word
+    return word in {"", "-"} or word.startswith("@") or any(character.isspace() for character in word)

@@ -1,5 +1,6 @@
 """The progress of a task in lines: pure, from one look and the time. Live view, `status` and plain output share it."""
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
@@ -15,6 +16,7 @@ HAPPENINGS_SHOWN = 6
 STEPS_SHOWN = 12
 """Steps that are shown one by one; of more, those that ended well or have not begun are counted."""
 
+_SUCCESSOR = re.compile(r"(\S+?)(~\d+)? handed off to \1(~\d+)")
 _ORDER = ("starting", "opening", "planning", "executing", "integrating", "reporting")
 _TREE = (("planning", Role.PLANNER), ("executing", Role.EXECUTOR), ("integrating", Role.INTEGRATOR))
 _TITLES = {"planning": "planning", "executing": "execution", "integrating": "integration"}
@@ -33,9 +35,8 @@ def progress(look: Look, now: datetime, happenings: int = HAPPENINGS_SHOWN) -> l
     lines = [Line(status.task or status.task_id, Tone.STRONG), _state_line(status, now)]
     for phase, role in _TREE:
         lines += _phase_lines(look, phase, role)
-    lines += [
-        Line(f"{_clock(h.at)}  {h.text}", Tone.FAINT, indent=1) for h in status.happenings[-happenings:] if happenings
-    ]
+    if happenings:
+        lines += [Line(_told(h.at, h.text), Tone.FAINT, indent=1) for h in status.happenings[-happenings:]]
     lines.append(totals(look))
     lines += [Line(f"note: {warning}", Tone.FAINT) for warning in status.warnings]
     lines += waiting(status)
@@ -93,7 +94,7 @@ def news(before: Look | None, after: Look, now: datetime) -> Iterator[tuple[date
 
 def news_line(at: datetime, text: str) -> Line:
     """One timestamped line."""
-    return Line(f"{_clock(at)}  {text}")
+    return Line(_told(at, text))
 
 
 def number(value: int) -> str:
@@ -145,7 +146,8 @@ def _phase_state(status: TaskStatus, phase: str) -> str:
 
 
 def _phase_detail(status: TaskStatus, phase: str) -> str:
-    items = status.items
+    live = {agent.step: agent for agent in status.agents_at_work}
+    items = sum((_items(step, live.get(step.step)) for step in status.steps), ItemCounts())
     if phase == "planning" and status.steps:
         return f": {counted(len(status.steps), 'step')}, {counted(items.total, 'item')}"
     if phase == "executing" and items.total:
@@ -171,7 +173,7 @@ def _step_lines(look: Look, agents: Sequence[AgentStatus]) -> Iterator[Line]:
 
 
 def _step_line(step: StepStatus, agent: AgentStatus | None) -> Line:
-    items: ItemCounts = agent.items if agent is not None and agent.items.total else step.items
+    items = _items(step, agent)
     text = f"{step_mark(step.state)} {step.step} {step.agent_type}"
     if items.total:
         text += f"  {items.done}/{items.total}"
@@ -183,9 +185,15 @@ def _step_line(step: StepStatus, agent: AgentStatus | None) -> Line:
     return Line(text, _mark_tone(step.state), indent=1, share=share)
 
 
+def _items(step: StepStatus, agent: AgentStatus | None) -> ItemCounts:
+    """The agent at work knows more than the status, which it tells at intervals."""
+    return agent.items if agent is not None and agent.items.total else step.items
+
+
 def _agent_lines(look: Look, agent: AgentStatus, indent: int) -> list[Line]:
     pulse = look.pulses.get(agent.workflow_id)
     doing = (pulse.doing if pulse else "") or agent.doing or "begins"
+    doing = "the model answers" if doing == "model" else doing
     used = agent.used_tokens + (pulse.tokens if pulse else 0)
     share = used / agent.budget_tokens if agent.budget_tokens else None
     budget = f"{number(used)} of {number(agent.budget_tokens)} tokens, {agent.usage.cost_usd:.2f} USD"
@@ -200,6 +208,8 @@ def _mark_tone(state: str) -> Tone:
     return tones.get(state, Tone.FAINT if state == "pending" else Tone.BAD)
 
 
-def _clock(at: datetime) -> str:
+def _told(at: datetime, text: str) -> str:
+    """A happening with its local time; the name of a successor is cut to what differs."""
     moment = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    return f"{moment.astimezone():%H:%M:%S}"
+    short = _SUCCESSOR.sub(r"\1\2 handed off to \3", text)
+    return f"{moment.astimezone():%H:%M:%S}  {short}"

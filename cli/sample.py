@@ -96,7 +96,7 @@ def labels(entries):
     kinds = [Heavy$class if grams >= $number * 1000 else Base$class for _, grams in entries]
     return [kind(name, grams).label() for kind, (name, grams) in zip(kinds, entries)]
 ''',
-        (("labels", ([("small", 80), ("large", 95500)],)), ("labels", ([("100% wool", 0)],))),
+        (("labels", ([("small", 80), ("large", 95524)],)), ("labels", ([("100% wool", 0)],))),
     ),
     Piece(
         '''

@@ -30,11 +30,9 @@ from cli.service_record import (
     write_private,
 )
 
-START_LIMIT = timedelta(seconds=20)
 ALONE_LIMIT = timedelta(seconds=45)
 """How long it waits for a service to come, or to come back."""
 _GRACE = timedelta(seconds=3)
-_POLL_SECONDS = 0.05
 _NEEDED = ("starlette", "uvicorn", "pyupgrade", "flynt")
 
 
@@ -62,25 +60,21 @@ def start(state: Path, tokens_per_second: float) -> str:
     stop(state)
     private_directory(state)
     log_path = state / "stand-in.log"
+    command = [*processes.python_command("cli.stand_in"), "--state", str(state)]
     with open_log(log_path) as log:
-        command = [*processes.python_command("cli.stand_in"), "--state", str(state)]
-        process = subprocess.Popen(
+        started = subprocess.run(
             [*command, "--tokens-per-second", str(tokens_per_second)],
             cwd=state,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
+            check=False,
         )
-    deadline = time.monotonic() + START_LIMIT.total_seconds()
-    while process.poll() is None and time.monotonic() < deadline:
-        record = _read(state)
-        if record is not None and record.process.pid == process.pid:
-            return record.url
-        time.sleep(_POLL_SECONDS)
-    process.kill()
-    process.wait()
-    raise ServiceError(f"the stand-in model does not start; the end of {log_path}:\n{log_tail(log_path)}")
+    record = _read(state)
+    if started.returncode != 0 or record is None:
+        raise ServiceError(f"the stand-in model does not start; the end of {log_path}:\n{log_tail(log_path)}")
+    return record.url
 
 
 def stop(state: Path) -> bool:
@@ -94,7 +88,7 @@ def stop(state: Path) -> bool:
 
 
 def main() -> int:
-    """`python -m cli.stand_in --state DIR`: serve until SIGTERM, or until the directory has no service any more."""
+    """`python -m cli.stand_in --state DIR`: go to the background, serve until SIGTERM or until there is no service."""
     from emulator.server import EmulatorServer
     from emulator.standin import StandIn
 
@@ -102,19 +96,21 @@ def main() -> int:
     parser.add_argument("--state", type=Path, required=True)
     parser.add_argument("--tokens-per-second", type=float, default=0)
     options = parser.parse_args()
+    server = EmulatorServer(
+        StandIn(), journal=options.state / "stand-in.jsonl", tokens_per_second=options.tokens_per_second, keep=False
+    )
+    # It listens already: whoever reads the record after this process has ended can connect.
+    child = os.fork()
+    if child:
+        process = processes.mark(child)
+        if process is not None:
+            record = Record(process=process, url=server.url, tokens_per_second=options.tokens_per_second)
+            write_private(_path(options.state), record.model_dump_json())
+        os._exit(0 if process else 1)
+    os.setsid()
     told = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: told.set())
-    me = processes.mark(os.getpid())
-    server = EmulatorServer(
-        StandIn(),
-        journal=options.state / "stand-in.jsonl",
-        tokens_per_second=options.tokens_per_second,
-        keep=False,
-    )
     with server:
-        if me is not None:
-            record = Record(process=me, url=server.url, tokens_per_second=options.tokens_per_second)
-            write_private(_path(options.state), record.model_dump_json())
         _until_alone(ServiceFiles(options.state), told)
     return 0
 

@@ -16,7 +16,7 @@ from temporalio.api.common.v1 import Payload, WorkflowExecution
 from temporalio.api.enums.v1 import WorkflowExecutionStatus
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionRequest, DescribeWorkflowExecutionResponse
 from temporalio.client import WorkflowFailureError, WorkflowQueryFailedError, WorkflowQueryRejectedError
-from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
+from temporalio.exceptions import ApplicationError, CancelledError, FailureError, TerminatedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from baton.messages import BAD_INPUT, SEARCH_ATTENTION, SEARCH_PHASE, TaskResult, TaskState
@@ -213,7 +213,9 @@ def _failed(error: WorkflowFailureError) -> Ending:
         return Ending(TaskState.CANCELLED, fault=f"it was terminated: {cause}")
     while cause.__cause__ is not None and not _is_bad_input(cause):
         cause = cause.__cause__
-    return Ending(TaskState.FAILED, fault=str(cause), bad_input=_is_bad_input(cause))
+    # The text of an error as Temporal formats it has the type in front, which is nothing for a person.
+    fault = cause.message if isinstance(cause, FailureError) else str(cause)
+    return Ending(TaskState.FAILED, fault=fault, bad_input=_is_bad_input(cause))
 
 
 def _is_bad_input(error: BaseException) -> bool:

@@ -1,6 +1,8 @@
 """The progress of a task in lines: what a person reads, at any width and in any state."""
 
 import io
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -13,7 +15,7 @@ from baton.pricing import Usage
 from baton.roles import Role
 from baton.status import AgentStatus, AttentionItem, Happening, StepStatus, TaskStatus
 from cli.look import Look, Pulse
-from cli.progress import STEPS_SHOWN, answers, counted, news, progress, waiting
+from cli.progress import STEPS_SHOWN, answers, counted, news, news_line, progress, waiting
 from cli.terminal import Line, Tone, plain, styled
 
 START = datetime(2026, 11, 30, 8, 0, 0, tzinfo=UTC)
@@ -63,11 +65,12 @@ def text(lines: list[Line]) -> str:
 
 
 @pytest.fixture(autouse=True)
-def utc(monkeypatch: pytest.MonkeyPatch) -> None:
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Clock times are shown in the local zone; the tests' one is UTC whatever the host's."""
-    import time
-
-    monkeypatch.setenv("TZ", "UTC")
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "UTC")
+        time.tzset()
+        yield
     time.tzset()
 
 
@@ -77,7 +80,7 @@ def test_the_tree_of_a_working_task() -> None:
             "Modernise the string formatting",
             "modernise-2026-11-30 · running · executing · 1 min 15 s",
             "✓ planning: 3 steps, 64 items",
-            "▶ execution: 10 of 64 items done",
+            "▶ execution: 23 of 64 items done",
             "  ✓ 1 converter  10/10  1 agent",
             "  ▶ 2 converter  13/44  3 agents",
             "    executor-2-converter~3 · turn 7 · edit src/a.py",
@@ -132,7 +135,9 @@ def test_what_is_waited_for_is_named_with_the_commands_that_answer_it() -> None:
         AttentionItem(
             id="approval-1", kind="approval", question="Approve planning?", choices=("approve", "reject"), since=START
         ),
-        AttentionItem(id="credentials-2", kind="credentials", question="No key", choices=("retry", "stop"), since=START),
+        AttentionItem(
+            id="credentials-2", kind="credentials", question="No key", choices=("retry", "stop"), since=START
+        ),
     )
     status = TaskStatus(task_id="t-1", state=TaskState.WAITING, phase="planning", attention=items)
     assert text(waiting(status)) == "\n".join(
@@ -187,6 +192,14 @@ def test_a_question_is_news_until_it_is_answered() -> None:
     asked = Look(TaskStatus(phase="planning", attention=(item,), state=TaskState.WAITING))
     assert (NOW, "waiting for a person (plan-1): No plan?") in list(news(None, asked, NOW))
     assert list(news(asked, asked, NOW)) == []
+
+
+def test_a_handoff_names_the_successor_shortly() -> None:
+    name = "executor-2-formatting-modernizer"
+    told = plain(news_line(NOW, f"{name}~9 handed off to {name}~10 (output_limit)"))
+    assert told == f"08:01:15  {name}~9 handed off to ~10 (output_limit)"
+    told = plain(news_line(NOW, f"{name} handed off to {name}~2 (output_limit)"))
+    assert told == f"08:01:15  {name} handed off to ~2 (output_limit)"
 
 
 @pytest.mark.parametrize(("value", "told"), [(0, "0 agents"), (1, "1 agent"), (12_345, "12 345 agents")])

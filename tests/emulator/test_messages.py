@@ -316,7 +316,7 @@ async def test_odd_but_complete_answers(serve: Serve, connect: Connect) -> None:
     assert refusal.stop_details.category == "cyber"
     paused = await ask(client)
     assert (paused.stop_reason, paused.content[-1].type) == ("pause_turn", "server_tool_use")
-    assert (await ask(client)).stop_reason == "something_new"
+    assert str((await ask(client)).stop_reason) == "something_new"
     assert [block.id for block in (await ask(client)).content] == ["toolu_a", "toolu_a"]  # type: ignore[union-attr]
     assert (await ask(client)).stop_reason == "end_turn"
     request: Any = {"model": "claude-sonnet-5-5", "max_tokens": 10, "messages": ASK}

@@ -273,7 +273,7 @@ async def test_the_planner_looks_closer_where_results_are_cut(client: anthropic.
 async def test_the_short_roles_submit_and_name_themselves(client: anthropic.AsyncAnthropic, tmp_path: Path) -> None:
     conflict = "a = 1\n<<<<<<< ours\nx = 1\n||||||| base\nx = 1\n=======\nx = 2\n>>>>>>> theirs\nb = 2\n"
     write(tmp_path, a=conflict)
-    expected = {
+    expected: dict[str, tuple[str, str, dict[str, Any]]] = {
         "integrator": ("submit_integration", "summary", {"results": [{"step": 1}], "gates": []}),
         "reviewer": ("submit_review", "feedback", {"step": {}, "result": {}, "diff": ""}),
         "resolver": ("submit_resolution", "rationale", {"conflict": {"files": ["a.py"]}}),

@@ -25,8 +25,10 @@ TOOL_NAMES = {
     "resolver": ("read", "edit", "grep", "submit_resolution"),
     "summarizer": ("submit_summary",),
 }
-ENDINGS = ("hand_off", "finish_step", "submit_plan", "submit_integration", "submit_review", "submit_resolution")
-ENDINGS = (*ENDINGS, "submit_summary")
+ENDINGS = frozenset(
+    {"hand_off", "finish_step", "submit_plan", "submit_integration", "submit_review", "submit_resolution"}
+    | {"submit_summary"}
+)
 
 
 class RefusedError(Exception):
@@ -145,7 +147,7 @@ async def drive(
                 block.pop("parsed_output", None)
                 if block["type"] == "tool_use":
                     results.append(_result(run, workspace, block))
-        run.texts += [block["text"] for block in content if block["type"] == "text"]
+        run.texts += [str(block["text"]) for block in content if block["type"] == "text"]
         if message.stop_reason == "end_turn" or asked:
             return run
         cut = message.stop_reason == "max_tokens"

@@ -1,0 +1,39 @@
+"""Benches for tests of agents: made on demand, closed with the test."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from agents_bench import Answer, Bench, MakeBench, Serve, make_source, script
+
+from emulator.server import EmulatorServer
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The user's repository, which no test changes."""
+    return make_source(tmp_path_factory.mktemp("source"))
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Serves these replies, one after the other."""
+    with ExitStack() as stack:
+
+        def start(*replies: Answer) -> EmulatorServer:
+            return stack.enter_context(EmulatorServer(script(*replies)))
+
+        yield start
+
+
+@pytest.fixture
+def make_bench(tmp_path: Path, source: Path, serve: Serve) -> MakeBench:
+    """A task whose model gives these replies."""
+
+    async def make(*replies: Answer) -> Bench:
+        bench = Bench(tmp_path / "state", source, serve(*replies))
+        await bench.create()
+        return bench
+
+    return make

@@ -1,0 +1,106 @@
+"""Every error of the API, through the real SDK: who reacts, and what Temporal is told."""
+
+from datetime import timedelta
+
+import anthropic
+import httpx2
+import pytest
+from agents_bench import Serve
+from temporalio.exceptions import ApplicationError
+from test_model import asking, model_of
+
+from activities.errors import LONGEST_RETRY_AFTER, MESSAGE_LIMIT, ModelFault, Reaction
+from activities.model import Model, ModelError, fault_of
+from baton.messages import NEEDS_PERSON, REQUEST_REFUSED
+from emulator.reply import HttpError, Reply
+from emulator.server import EmulatorServer
+
+SPEND_LIMIT = "You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC."
+
+
+async def error_of(server: EmulatorServer) -> ApplicationError:
+    with pytest.raises(ModelError) as caught:
+        await model_of(server).respond(asking(), lambda _: None)
+    return caught.value.fault.error()
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (408, "timeout_error"),
+        (409, "conflict_error"),
+        (429, "rate_limit_error"),
+        (500, "api_error"),
+        (503, "api_error"),
+        (504, "timeout_error"),
+        (529, "overloaded_error"),
+    ],
+)
+async def test_retried(serve: Serve, status: int, kind: str) -> None:
+    error = await error_of(serve(Reply(fault=HttpError(status, kind))))
+    assert (error.type, error.non_retryable, error.next_retry_delay) == ("ModelUnavailable", False, None)
+    assert str(status) in str(error)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "message"),
+    [
+        (401, "authentication_error", "invalid x-api-key"),
+        (402, "billing_error", "Your credit balance is too low"),
+        (403, "permission_error", "Not allowed"),
+        (404, "not_found_error", "model: claude-nobody-1"),
+        (400, "invalid_request_error", SPEND_LIMIT),
+    ],
+)
+async def test_waits_for_a_person(serve: Serve, status: int, kind: str, message: str) -> None:
+    error = await error_of(serve(Reply(fault=HttpError(status, kind, message))))
+    assert (error.type, error.non_retryable) == (NEEDS_PERSON, True)
+    assert message in str(error)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(400, "invalid_request_error"), (413, "request_too_large"), (422, "invalid_request_error")],
+)
+async def test_refused_for_good(serve: Serve, status: int, kind: str) -> None:
+    error = await error_of(serve(Reply(fault=HttpError(status, kind, "messages.3: not like this"))))
+    assert (error.type, error.non_retryable) == (REQUEST_REFUSED, True)
+    assert "messages.3" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("value", "delay"),
+    [
+        ("7", timedelta(seconds=7)),
+        ("1.5", timedelta(seconds=1.5)),
+        ("9999999", LONGEST_RETRY_AFTER),
+        ("-3", None),
+        ("1e300", None),
+        ("nan", None),
+        ("Mon, 30 Nov 2026 08:00:00 GMT", None),
+    ],
+)
+async def test_the_provider_says_when_to_try_again(serve: Serve, value: str, delay: timedelta | None) -> None:
+    error = await error_of(serve(Reply(fault=HttpError(429, "rate_limit_error", headers={"retry-after": value}))))
+    assert (error.next_retry_delay, error.non_retryable) == (delay, False)
+
+
+@pytest.mark.parametrize("code", ["enforced_spend_limit_reached", "contract_spend_limit_reached"])
+def test_a_spend_limit_that_comes_as_429_is_no_rate_limit(code: str) -> None:
+    """It lasts until the month ends, so only a person can help."""
+    detailed = {"type": "rate_limit_error", "message": "Limit reached", "details": {"error_code": code}}
+    response = httpx2.Response(429, request=httpx2.Request("POST", "http://127.0.0.1/v1/messages"))
+    error = anthropic.RateLimitError("Limit reached", response=response, body={"type": "error", "error": detailed})
+    assert fault_of(error).reaction is Reaction.PERSON
+
+
+async def test_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ModelError) as caught:
+        await Model(lambda: anthropic.AsyncAnthropic(base_url="http://127.0.0.1:1")).respond(asking(), lambda _: None)
+    assert caught.value.fault.reaction is Reaction.PERSON
+
+
+def test_a_failure_text_is_short_enough_to_be_reported() -> None:
+    assert len(str(ModelFault("x" * 3_000_000, status=500).error())) < MESSAGE_LIMIT + 100

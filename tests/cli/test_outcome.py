@@ -1,0 +1,98 @@
+"""What is said at the end: the words, the figures, the commands that can be copied, the exit code."""
+
+from decimal import Decimal
+
+import pytest
+
+from baton.ledger import ItemCounts
+from baton.messages import TaskResult, TaskState
+from baton.pricing import Usage
+from baton.status import TaskStatus
+from cli.exits import ExitCode
+from cli.look import Look
+from cli.outcome import ending_json, ending_lines, exit_code, plan_lines
+from cli.tasks import Ending
+from cli.terminal import plain
+
+STATUS = TaskStatus(task_id="t-1", task="Do it", repository="/home/me/my project", base_commit="a" * 40)
+RESULT = TaskResult(
+    task_id="t-1",
+    state=TaskState.PARTIAL,
+    summary="9 of 12 items done",
+    ref="baton/t-1",
+    artifacts="/home/me/my project/.claude/orchestration/t-1",
+    items=ItemCounts(total=12, changed=8, unchanged=1, skipped=1, open=2),
+    agents=4,
+    handoffs=1,
+    usage=Usage(
+        input_tokens=1_000,
+        cache_read_tokens=9_000,
+        output_tokens=12_345,
+        model_calls=30,
+        cost_usd=Decimal("1.5"),
+        unpriced_calls=1,
+    ),
+)
+
+
+def test_the_end_of_a_task() -> None:
+    lines = ending_lines(Look(STATUS), Ending(TaskState.PARTIAL, RESULT), "http://ui/t-1")
+    assert [plain(line) for line in lines] == [
+        "Partly done: 9 of 12 items done",
+        "  items       9 of 12 done (8 changed, 1 right as they were, 1 skipped, 2 open)",
+        "  agents      4 agents, 1 handoff, 30 model calls",
+        "  tokens      12 345 output, 10 000 input (90 % from cache)",
+        "  cost        1.50 USD (1 call without a known price)",
+        "  branch      baton/t-1, made from aaaaaaaaaaaa",
+        "  look at it  git -C '/home/me/my project' diff aaaaaaaaaaaa...baton/t-1",
+        "  take it     git -C '/home/me/my project' merge baton/t-1",
+        "  report      /home/me/my project/.claude/orchestration/t-1/report.md",
+        "  details     http://ui/t-1",
+    ]
+
+
+def test_a_task_that_failed_says_why() -> None:
+    lines = ending_lines(Look(STATUS), Ending(TaskState.FAILED, fault="the disk is full"), None)
+    assert [plain(line) for line in lines] == ["Failed: the disk is full"]
+    shown = ending_json(Look(STATUS), Ending(TaskState.FAILED, fault="the disk is full"), None)
+    assert shown == {"task_id": "t-1", "state": "failed", "fault": "the disk is full", "ui_url": None}
+
+
+def test_the_result_as_json_is_that_of_the_workflow() -> None:
+    shown = ending_json(Look(STATUS), Ending(TaskState.PARTIAL, RESULT), "http://ui/t-1")
+    assert TaskResult.model_validate(shown) == RESULT
+    assert shown["ui_url"] == "http://ui/t-1"
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [
+        (Ending(TaskState.DONE), ExitCode.DONE),
+        (Ending(TaskState.PARTIAL), ExitCode.PARTIAL),
+        (Ending(TaskState.FAILED), ExitCode.FAILED),
+        (Ending(TaskState.CANCELLED), ExitCode.FAILED),
+        (Ending(TaskState.FAILED, fault="no such base", bad_input=True), ExitCode.BAD_INPUT),
+    ],
+)
+def test_exit_codes(ending: Ending, code: ExitCode) -> None:
+    assert exit_code(ending) is code
+
+
+def test_a_plan_is_shown_with_its_estimate() -> None:
+    plan = {
+        "mode": "orchestrated",
+        "notes": ["step 3 waits for step 2: both own a.py"],
+        "plan": [
+            {"step": 1, "agent_type": "analyzer", "description": "Look", "items": 0, "estimated_output_tokens": 5_000},
+            {"step": 2, "agent_type": "converter", "description": "Convert", "items": 30, "depends_on": [1]},
+        ],
+    }
+    assert [plain(line) for line in plan_lines(plan, "10")] == [
+        "Plan: 2 steps, mode orchestrated",
+        "  1. analyzer: Look",
+        "      about 5 000 output tokens",
+        "  2. converter: Convert",
+        "      30 items, after 1",
+        "Estimate: 5 000 output tokens, at least 0.05 USD (input tokens come on top)",
+        "note: step 3 waits for step 2: both own a.py",
+    ]

@@ -1,0 +1,204 @@
+"""Tasks as a client sees them, on a real Temporal server, with and without a worker.
+
+The workflow here has the real name, queries and signals, and ends in every way that a task can.
+"""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from temporalio import workflow
+from temporalio.client import Client
+from temporalio.common import SearchAttributeKey
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import WorkflowEnvironment
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from baton.messages import BAD_INPUT, ORCHESTRATION_WORKFLOW, TASK_QUEUE, TaskInput, TaskResult, TaskState
+from baton.status import Happening, TaskStatus
+from cli.checks import Source
+from cli.dev_server import server_binary
+from cli.exits import Refused
+from cli.following import PlainView, follow
+from cli.listing import rows
+from cli.starting import Order, start
+from cli.tasks import WORKER_AWAY, Task
+
+PHASE = SearchAttributeKey.for_keyword("BatonPhase")
+ATTENTION = SearchAttributeKey.for_keyword("BatonAttention")
+QUICK = timedelta(milliseconds=300)
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@workflow.defn(name=ORCHESTRATION_WORKFLOW)
+class ScriptedWorkflow:
+    """Does what its task says: `done`, `bad`, `broken`, or waits until `approve` or cancellation."""
+
+    @workflow.init
+    def __init__(self, task: TaskInput) -> None:
+        self._status = TaskStatus(
+            task_id=workflow.info().workflow_id, task=task.task, phase="planning", started_at=workflow.now()
+        )
+
+    @workflow.query
+    def status(self) -> TaskStatus:
+        return self._status
+
+    @workflow.signal
+    def approve(self, request: dict[str, Any]) -> None:
+        text = f"approved {request['phase']}"
+        self._status = self._status.model_copy(update={"happenings": (Happening(at=workflow.now(), text=text),)})
+
+    @workflow.run
+    async def run(self, task: TaskInput) -> TaskResult:
+        workflow.upsert_search_attributes([PHASE.value_set("planning")])
+        if task.task == "bad":
+            raise ApplicationError("no such base", type=BAD_INPUT, non_retryable=True)
+        if task.task == "broken":
+            raise ApplicationError("the disk is full", non_retryable=True)
+        if task.task == "wait":
+            workflow.upsert_search_attributes([ATTENTION.value_set("approval")])
+            self._status = self._status.model_copy(update={"state": TaskState.WAITING})
+            await workflow.wait_condition(lambda: bool(self._status.happenings))
+        workflow.upsert_search_attributes([PHASE.value_set("done")])
+        self._status = self._status.model_copy(update={"state": TaskState.DONE, "phase": "done"})
+        return TaskResult(task_id=self._status.task_id, state=TaskState.DONE, summary="all of it")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def client() -> AsyncIterator[Client]:
+    environment = await WorkflowEnvironment.start_local(
+        dev_server_existing_path=str(server_binary()),
+        data_converter=pydantic_data_converter,
+        search_attributes=[PHASE, ATTENTION, SearchAttributeKey.for_keyword("BatonRepository")],
+    )
+    async with environment:
+        yield environment.client
+
+
+@asynccontextmanager
+async def working(client: Client) -> AsyncIterator[None]:
+    runner = UnsandboxedWorkflowRunner()
+    async with Worker(client, task_queue=TASK_QUEUE, workflows=[ScriptedWorkflow], workflow_runner=runner):
+        yield
+
+
+async def started(client: Client, task: str, task_id: str | None = None) -> Task:
+    """A task of an id that no other test uses, unless one is given."""
+    return Task(client, await start(client, order(task, task_id or f"{task}-{uuid.uuid4().hex[:8]}")))
+
+
+def order(task: str, task_id: str | None) -> Order:
+    return Order(TaskInput(task=task, repository="/somewhere/project"), Source("/somewhere/project"), task_id)
+
+
+async def test_a_task_is_followed_to_its_result(client: Client) -> None:
+    said: list[str] = []
+    async with working(client):
+        task = await started(client, "done")
+        look, ending = await follow(task, patient=False, view=PlainView(said.append))
+    assert look.closed
+    assert ending is not None
+    assert (ending.state, ending.result and ending.result.summary) == (TaskState.DONE, "all of it")
+    assert look.status.phase == "done"
+
+
+async def test_a_waiting_task_ends_the_following_and_takes_an_answer(client: Client) -> None:
+    said: list[str] = []
+    async with working(client):
+        task = await started(client, "wait")
+        look, ending = await follow(task, patient=False, view=PlainView(said.append))
+        assert ending is None
+        assert look.status.state is TaskState.WAITING
+        await task.signal("approve", {"phase": "planning"})
+        _, ending = await follow(task, patient=True, view=PlainView(said.append))
+    assert ending is not None
+    assert ending.state is TaskState.DONE
+    assert said[0].endswith("  planning")
+    assert any(line.endswith("approved planning") for line in said)
+
+
+@pytest.mark.parametrize(
+    ("task", "fault", "bad"), [("bad", "no such base", True), ("broken", "the disk is full", False)]
+)
+async def test_a_failure_is_told_by_its_cause(client: Client, task: str, fault: str, bad: bool) -> None:
+    async with working(client):
+        _, ending = await follow(await started(client, task), patient=True, view=PlainView(lambda _: None))
+    assert ending is not None
+    assert (ending.state, ending.fault, ending.bad_input) == (TaskState.FAILED, fault, bad)
+
+
+@pytest.mark.parametrize("terminate", [True, False])
+async def test_a_task_that_was_ended_from_outside_is_cancelled(client: Client, terminate: bool) -> None:
+    async with working(client):
+        task = await started(client, "wait")
+        await follow(task, patient=False, view=PlainView(lambda _: None))
+        if terminate:
+            await client.get_workflow_handle(task.task_id).terminate("enough")
+        else:
+            await task.cancel()
+        look, ending = await follow(task, patient=True, view=PlainView(lambda _: None))
+    assert ending is not None
+    assert (ending.state, look.status.state, look.status.attention) == (TaskState.CANCELLED, TaskState.CANCELLED, ())
+
+
+async def test_without_a_worker_the_server_tells_what_it_knows(client: Client) -> None:
+    async with working(client):
+        waits = await started(client, "wait", "waiting")
+        seen, _ = await follow(waits, patient=False, view=PlainView(lambda _: None))
+        done = await started(client, "done", "finished")
+        await follow(done, patient=True, view=PlainView(lambda _: None))
+    look = await waits.look(query_limit=QUICK)
+    assert (look.status.task, look.status.repository) == ("wait", "/somewhere/project")
+    assert (look.status.state, look.status.phase) == (TaskState.WAITING, "planning")
+    assert look.hint
+    assert (await waits.look(seen, query_limit=QUICK)).hint == WORKER_AWAY
+    closed = await done.look(query_limit=QUICK)
+    assert closed.closed
+    assert (closed.status.state, closed.status.summary) == (TaskState.DONE, "all of it")
+
+
+async def test_ids_are_free_or_refused(client: Client) -> None:
+    async with working(client):
+        ids = [await start(client, order("done", None)) for _ in range(3)]
+        assert [task_id.removeprefix(ids[0]) for task_id in ids] == ["", "-2", "-3"]
+        await started(client, "done", "mine")
+        with pytest.raises(Refused, match="already used: choose another with --task-id"):
+            await started(client, "done", "mine")
+
+
+async def test_an_unknown_task_is_refused(client: Client) -> None:
+    task = Task(client, f"none-{uuid.uuid4().hex}")
+    with pytest.raises(Refused, match="there is no task"):
+        await task.look()
+    with pytest.raises(Refused, match="there is no task"):
+        await task.signal("approve", {})
+    with pytest.raises(Refused, match="there is no task"):
+        await task.cancel()
+
+
+async def test_the_list_shows_states_and_summaries_newest_first(client: Client) -> None:
+    async with working(client):
+        for task in ("done", "bad", "wait"):
+            await started(client, task, f"{task}-task")
+        await follow(Task(client, "wait-task"), patient=False, view=PlainView(lambda _: None))
+        for _ in range(50):
+            found = [row for row in await rows(client) if row.task_id.endswith("-task")]
+            if [row.state for row in found] == ["waiting", "failed", "done"]:
+                break
+            await asyncio.sleep(0.1)
+        assert [(row.task_id, row.state, row.summary) for row in found] == [
+            ("wait-task", "waiting", "wait"),
+            ("bad-task", "failed", "bad"),
+            ("done-task", "done", "all of it"),
+        ]
+        running = {row.task_id for row in await rows(client, running_only=True)}
+        assert "wait-task" in running
+        assert "done-task" not in running

@@ -1,0 +1,193 @@
+"""Commands as a person types them: real processes, the real service, the stand-in model behind it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cli import stand_in
+from cli.service import stop
+
+pytestmark = pytest.mark.end_to_end
+
+ROOT = Path(__file__).resolve().parents[2]
+TASK = "Modernise the string formatting"
+GATE = f"syntax={sys.executable} -m compileall -q ."
+LIMIT_SECONDS = 120
+LEGACY = """def line(name, count):
+    return "SUBJECT %s has %s" % (name, count)
+"""
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A person's shell: an environment, a repository, the program."""
+
+    environment: dict[str, str]
+    repository: Path
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """The program in the background, output piped."""
+        return subprocess.Popen(
+            [sys.executable, str(ROOT / "starter.py"), *arguments],
+            cwd=self.repository,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """The program to its end."""
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=LIMIT_SECONDS)
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def git(self, *arguments: str) -> str:
+        identity = ("-c", "user.name=Test", "-c", "user.email=test@example.invalid", "-c", "commit.gpgsign=false")
+        done = subprocess.run(
+            ["git", *identity, *arguments], cwd=self.repository, env=self.environment, capture_output=True, check=True
+        )
+        return done.stdout.decode().strip()
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    folder = tmp_path_factory.mktemp("desk")
+    state, home, repository = folder / "state", folder / "home", folder / "repository"
+    for path in (home, repository):
+        path.mkdir()
+    url = stand_in.start(state, tokens_per_second=0)
+    inherited = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
+    environment = inherited | {
+        "HOME": str(home),
+        "BATON_STATE_DIR": str(state),
+        "TEMPORAL_CONFIG_FILE": os.devnull,
+        "ANTHROPIC_API_KEY": "stand-in",
+        "ANTHROPIC_BASE_URL": url,
+    }
+    desk = Desk(environment, repository)
+    desk.git("init", "-q", "-b", "main")
+    for name in ("bolt", "washer", "rivet"):
+        (repository / f"{name}.py").write_text(LEGACY.replace("SUBJECT", name))
+    desk.git("add", ".")
+    desk.git("commit", "-q", "-m", "first")
+    yield desk
+    stop(state)
+    stand_in.stop(state)
+
+
+def task_of(text: str) -> str:
+    """The id in `Task ID started.`"""
+    return text.partition("Task ")[2].partition(" started.")[0]
+
+
+def test_a_task_runs_to_its_end_and_can_be_read(desk: Desk) -> None:
+    done = desk.run(TASK, "--gate", GATE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    task_id = task_of(done.stdout)
+    assert "Done: 3 of 3 items done" in done.stdout
+    assert f"branch      baton/{task_id}" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert "gate syntax: passed" in done.stdout
+    assert "%s" not in desk.git("show", f"baton/{task_id}:bolt.py")
+    assert desk.git("status", "--porcelain") == ""
+
+    status = json.loads(desk.run("status", task_id, "--json").stdout)
+    assert (status["state"], status["phase"]) == ("done", "done")
+    [row] = [row for row in json.loads(desk.run("list", "--json").stdout) if row["task_id"] == task_id]
+    assert (row["state"], row["repository"]) == ("done", str(desk.repository))
+    assert "3 of 3 items done" in row["summary"]
+    assert desk.run("report", task_id).stdout.startswith("# Done:")
+    assert json.loads(desk.run("report", task_id, "--json").stdout)["ready"] is True
+    assert desk.run("watch", task_id).returncode == 0
+    for refused in (desk.run("cancel", task_id), desk.run("approve", task_id), desk.run(TASK, "--task-id", task_id)):
+        assert refused.returncode == 2
+        assert task_id in refused.stderr
+
+
+def test_a_task_waits_for_approval_and_goes_on(desk: Desk) -> None:
+    waiting = desk.run(TASK, "--approve-phases", "--gate", GATE)
+    assert waiting.returncode == 4, waiting.stdout + waiting.stderr
+    task_id = task_of(waiting.stdout)
+    assert f"  orchestrate approve {task_id}\n" in waiting.stdout
+    assert "waiting" in desk.run("status", task_id).stdout
+    wrong_phase = desk.run("approve", task_id, "--phase", "integration")
+    assert (wrong_phase.returncode, wrong_phase.stdout) == (2, "")
+    assert f"orchestrate approve {task_id}" in wrong_phase.stderr
+    wrong_choice = desk.run("answer", task_id, "approval-1", "maybe")
+    assert wrong_choice.returncode == 2
+    assert "approve, reject" in wrong_choice.stderr
+    assert desk.run("answer", task_id, "approval-7", "approve").returncode == 2
+    assert "and taken" in desk.run("approve", task_id).stdout
+    assert desk.run("watch", task_id).returncode == 4
+    assert "integration: approve" in desk.run("approve", task_id).stdout
+    assert desk.run("watch", task_id).returncode == 0
+
+
+def test_a_waiting_task_is_cancelled(desk: Desk) -> None:
+    task_id = task_of(desk.run(TASK, "--approve-phases").stdout)
+    cancelled = desk.run("cancel", task_id)
+    assert cancelled.returncode == 0, cancelled.stdout + cancelled.stderr
+    assert "Cancelled" in cancelled.stdout
+    assert json.loads(desk.run("status", task_id, "--json").stdout)["state"] == "cancelled"
+    assert desk.run("watch", task_id).returncode == 1
+
+
+def test_a_plan_only_is_shown_and_changes_nothing(desk: Desk) -> None:
+    before = desk.git("for-each-ref")
+    planned = desk.run(TASK, "--plan-only", "--json", "--gate", GATE)
+    assert planned.returncode == 0, planned.stdout + planned.stderr
+    result = json.loads(planned.stdout)
+    assert result["state"] == "done"
+    assert sum(step["items"] for step in result["plan"]["plan"]) == 3
+    assert desk.git("for-each-ref") == before
+
+
+def test_what_only_the_worker_can_see_is_bad_input_too(desk: Desk) -> None:
+    before = desk.git("for-each-ref")
+    for arguments in ((TASK, "--model", "executor=no-such-model"), (TASK, "--model", "planner=nobody", "--detach")):
+        refused = desk.run(*arguments)
+        assert refused.returncode == 2, refused.stdout + refused.stderr
+        assert "is unknown to the API" in refused.stderr
+    assert desk.git("for-each-ref") == before
+
+
+def test_ctrl_c_ends_the_following_and_not_the_task(desk: Desk) -> None:
+    process = desk.start(TASK, "--gate", GATE)
+    assert process.stdout is not None
+    task_id = task_of(process.stdout.readline())
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=LIMIT_SECONDS)
+    assert process.returncode == 130
+    assert f"orchestrate watch {task_id}" in err
+    assert f"orchestrate cancel {task_id}" in err
+    watched = desk.run("watch", task_id)
+    assert watched.returncode == 0
+    assert "Done:" in watched.stdout
+
+
+def test_a_detached_task_is_started_and_found(desk: Desk) -> None:
+    detached = desk.run(TASK, "--detach", "--json", "--task-id", "detached-one", "--gate", GATE)
+    assert detached.returncode == 0, detached.stderr
+    started = json.loads(detached.stdout)
+    assert (started["task_id"], started["state"]) == ("detached-one", "running")
+    assert started["ui_url"].endswith("/namespaces/default/workflows/detached-one")
+    assert desk.run("watch", "detached-one").returncode == 0
+
+
+def test_up_and_down(desk: Desk) -> None:
+    service = json.loads(desk.run("up", "--json").stdout)
+    assert service["ready"] is True
+    told = desk.run("up").stdout
+    assert service["address"] in told
+    assert service["ui_url"] in told
+    assert "Stopped the service." in desk.run("down").stdout
+    assert "orchestrate up" in desk.run("list").stderr

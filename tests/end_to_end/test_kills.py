@@ -1,0 +1,229 @@
+"""SIGKILL at every point of a turn, and of the server: the run ends as an unkilled one does, and nothing is paid for
+or done twice. Each case has a worker process, a state directory and a namespace of its own, and all run side by side."""
+
+import asyncio
+import signal
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.service import RPCError
+
+from baton.messages import TaskResult, TaskState
+from cli import processes
+from cli.processes import python_command
+from cli.service import inspect, save_credentials
+from emulator.reply import Reply, Text, Thinking, ToolUse
+from emulator.request import Request
+from emulator.server import EmulatorServer
+from tests.end_to_end.bench import Bench, commands_below, own_home, paid_turns, repository, run, statuses, task, tree
+from tests.end_to_end.killing_worker import POINTS
+
+pytestmark = pytest.mark.end_to_end
+
+FILES = {name: f"value = {number}\n" for number, name in enumerate(("a.py", "b.py", "c.py", "d.py"))} | {
+    ".gitignore": "*.flag\n"
+}
+READY_SECONDS = 60.0
+ASKED_TWICE = {"streaming", "after-response"}
+"""Points at which the provider has answered and nothing knows of it yet: only another request can tell the answer."""
+
+ONCE = "test -e once.flag || {{ touch once.flag; sleep {seconds}; }}"
+"""Git ignores the flag, so it outlives the reset of the workspace; what the killed attempt left running does not."""
+
+
+class Editor:
+    """Four turns: read, edit and run a command, edit and finish. `on_second` is called when the second one is asked."""
+
+    def __init__(self, on_second: threading.Event | None = None) -> None:
+        self._on_second = on_second
+
+    def respond(self, request: Request) -> Reply:
+        """The next turn by the number of those before it."""
+        turn = sum(message.role == "assistant" for message in request.messages)
+        if turn == 1 and self._on_second is not None:
+            self._on_second.set()
+        seconds = "300" if "during-tool" in (request.user_id or "") else "0.3"
+        return Reply(
+            (
+                [ToolUse("read", {"file_path": name}) for name in ("a.py", "b.py", "c.py", "d.py")],
+                [
+                    Thinking("The number first, then the remark."),
+                    Text("I change the first file in two ways. " * 8),
+                    ToolUse("edit", {"file_path": "a.py", "old_string": "0", "new_string": "10"}),
+                    ToolUse("bash", {"command": f"echo '# once' >> a.py; {ONCE.format(seconds=seconds)}"}),
+                    ToolUse("complete_item", {"item": "a.py"}),
+                ],
+                [
+                    Thinking("A thought is bound to every byte before it."),
+                    ToolUse("append", {"file_path": "b.py", "content": "more = 1\n", "at_line": 1}),
+                    ToolUse("complete_item", {"item": "b.py"}),
+                    ToolUse("edit", {"file_path": "c.py", "old_string": "2", "new_string": "12"}),
+                    ToolUse("complete_item", {"item": "c.py"}),
+                    ToolUse("complete_item", {"item": "d.py", "outcome": "unchanged"}),
+                    ToolUse("record", {"decisions": [{"decision": "two digits", "rationale": "room to grow"}]}),
+                ],
+                [ToolUse("finish_step", {"status": "ok", "summary": "edited"})],
+            )[turn]
+        )
+
+
+@dataclass(frozen=True)
+class Case:
+    """What one run came to."""
+
+    result: TaskResult
+    tree: dict[str, str]
+    paid: Counter[tuple[str, str]]
+    was_killed: bool
+    left_running: list[str]
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host of its own for one case: a namespace, and one worker process at a time."""
+
+    folder: Path
+    address: str
+    namespace: str
+
+    def start_worker(self, point: str | None) -> subprocess.Popen[bytes]:
+        """Start the real worker, or the one that kills itself."""
+        command = python_command("worker")
+        if point is not None:
+            command = [*python_command("tests.end_to_end.killing_worker"), "--kill-at", point]
+            command += ["--marker", str(self.folder / "killed")]
+        command += ["--state", str(self.folder), "--address", self.address, "--namespace", self.namespace]
+        with (self.folder / "worker.log").open("ab") as log:
+            return subprocess.Popen(
+                [*command, "--ready-file", str(self.folder / f"ready-{point}")],
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+
+async def ended(process: subprocess.Popen[bytes]) -> int:
+    """Wait for the end of a process; its exit code."""
+    while (code := process.poll()) is None:
+        await asyncio.sleep(0.05)
+    return code
+
+
+async def own_namespace(client: Client, name: str, address: str) -> Client:
+    """A client in a new namespace, once the server knows it."""
+    await client.workflow_service.register_namespace(
+        RegisterNamespaceRequest(namespace=name, workflow_execution_retention_period={"seconds": 86_400})
+    )
+    found = await Client.connect(address, namespace=name, data_converter=pydantic_data_converter)
+    async with asyncio.timeout(READY_SECONDS):
+        while True:
+            try:
+                await found.count_workflows()
+            except RPCError:
+                await asyncio.sleep(0.2)
+            else:
+                return found
+
+
+async def run_case(
+    bench: Bench, api: EmulatorServer, folder: Path, point: str | None, turns: asyncio.Semaphore
+) -> Case:
+    """One run whose worker is killed at `point`; the next worker starts at once, as the supervisor would do it."""
+    task_id = f"kill-{point or 'never'}"
+    source = repository(folder / "project", FILES)
+    host = Host(folder / "host", bench.service.address, task_id)
+    host.folder.mkdir()
+    save_credentials(host.folder, {"ANTHROPIC_API_KEY": "key-of-the-test", "ANTHROPIC_BASE_URL": api.url})
+    client = await own_namespace(await bench.client(), task_id, host.address)
+    async with turns:
+        worker = host.start_worker(point)
+        running = asyncio.create_task(run(client, task(source, "a.py", "b.py", "c.py", "d.py"), task_id))
+        try:
+            if point is not None:
+                async with asyncio.timeout(READY_SECONDS):
+                    assert await ended(worker) == -signal.SIGKILL, (folder / "host" / "worker.log").read_text()
+                worker = host.start_worker(None)
+            result = await running
+        finally:
+            running.cancel()
+            worker.terminate()
+            await ended(worker)
+    return Case(
+        result=result,
+        tree=tree(source, result.ref or "main"),
+        paid=paid_turns(api, task_id),
+        was_killed=(host.folder / "killed").exists(),
+        left_running=commands_below(host.folder),
+    )
+
+
+@pytest.fixture(scope="module")
+def cases(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str | None, Case]]:
+    """All cases by their point; None is the run that nobody kills."""
+
+    async def run_all(api: EmulatorServer) -> dict[str | None, Case]:
+        points: list[str | None] = [None, *POINTS]
+        turns = asyncio.Semaphore(len(points))
+        found = await asyncio.gather(
+            *(run_case(bench, api, tmp_path_factory.mktemp("case"), point, turns) for point in points)
+        )
+        return dict(zip(points, found, strict=True))
+
+    with ExitStack() as stack:
+        stack.enter_context(own_home(tmp_path_factory.mktemp("home")))
+        api = stack.enter_context(EmulatorServer(Editor()))
+        found = asyncio.run(run_all(api))
+        assert statuses(api).keys() == {200}
+        yield found
+
+
+def test_the_run_that_nobody_kills(cases: dict[str | None, Case]) -> None:
+    unkilled = cases[None]
+    assert unkilled.result.state is TaskState.DONE
+    assert list(unkilled.paid.values()) == [1, 1, 1, 1]
+    assert unkilled.result.usage.model_calls == 4
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_worker_killed_within_a_turn(cases: dict[str | None, Case], point: str) -> None:
+    killed, unkilled = cases[point], cases[None]
+    assert killed.was_killed
+    assert killed.result.state is TaskState.DONE
+    assert killed.tree == unkilled.tree
+    assert killed.left_running == []
+    assert sorted(killed.paid.values()) == [1, 1, 1, 2 if point in ASKED_TWICE else 1]
+    assert killed.result.usage.output_tokens == unkilled.result.usage.output_tokens
+    assert killed.result.items == unkilled.result.items
+    assert (killed.result.agents, killed.result.handoffs) == (1, 0)
+
+
+async def test_the_server_killed_within_a_turn(bench: Bench, tmp_path: Path, cases: dict[str | None, Case]) -> None:
+    second_turn = threading.Event()
+    source = repository(tmp_path / "project", FILES)
+    before = inspect(bench.state)
+    assert before is not None
+    with bench.api(Editor(second_turn)) as api:
+        running = asyncio.create_task(
+            run(await bench.client(), task(source, "a.py", "b.py", "c.py", "d.py"), "kill-server")
+        )
+        assert await asyncio.to_thread(second_turn.wait, READY_SECONDS)
+        processes.kill(before.server)
+        result = await running
+        assert result.state is TaskState.DONE
+        assert tree(source, result.ref or "main") == cases[None].tree
+        assert list(paid_turns(api, "kill-server").values()) == [1, 1, 1, 1]
+        assert statuses(api) == {200: 4}
+    after = inspect(bench.state)
+    assert after is not None
+    assert after.server != before.server
+    assert after.worker == before.worker

@@ -1,0 +1,40 @@
+"""A local Temporal server for workflow tests: one process for the whole session, a client for each test."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.testing import WorkflowEnvironment
+
+TUNING = (
+    "history.transferProcessorMaxPollRPS=500",
+    "history.timerProcessorMaxPollRPS=500",
+    'history.timerProcessorMaxTimeShift="10ms"',
+    'history.workflowIdReuseMinimalInterval="0s"',
+    "matching.numTaskqueueReadPartitions=1",
+    "matching.numTaskqueueWritePartitions=1",
+)
+
+
+@pytest.fixture(scope="session")
+def temporal_address() -> Iterator[str]:
+    """The dev server of the installed package, tuned as the product's own."""
+    extra = [argument for value in TUNING for argument in ("--dynamic-config-value", value)]
+    with asyncio.Runner() as runner:
+        environment = runner.run(
+            WorkflowEnvironment.start_local(
+                dev_server_existing_path=str(Path(sys.executable).parent / "temporal"), dev_server_extra_args=extra
+            )
+        )
+        yield environment.client.service_client.config.target_host
+        runner.run(environment.shutdown())
+
+
+@pytest.fixture
+async def temporal(temporal_address: str) -> AsyncIterator[Client]:
+    """A client of this test's own event loop."""
+    return await Client.connect(temporal_address, data_converter=pydantic_data_converter)

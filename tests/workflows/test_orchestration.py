@@ -1,0 +1,425 @@
+"""OrchestrationWorkflow: its order, its waiting, and what it says of a task, with fakes for agents and files.
+
+The fakes are registered under the real names of the child workflow and the activities; the workflow is the real one.
+"""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from temporalio import activity, workflow
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from baton.facts import Submission
+from baton.findings import GateKind, GateOutcome, GateResult, GateSpec
+from baton.ledger import ItemRecord, ItemStatus
+from baton.messages import (
+    AgentEnd,
+    AgentResult,
+    Assignment,
+    ChainTotals,
+    GateResults,
+    MergedStep,
+    MergeStep,
+    OpenedTask,
+    OpenTask,
+    Publish,
+    Published,
+    RunGates,
+    TaskInput,
+    TaskResult,
+    TaskState,
+    WriteArtifacts,
+)
+from baton.plan import Plan, PlanStep
+from baton.pricing import Usage
+from baton.roles import Role
+from baton.settings import Layer, resolve
+from baton.status import TaskStatus
+from workflows.orchestration import OrchestrationWorkflow
+
+GATE = GateSpec(name="tests", command="pytest", kind=GateKind.TEST)
+Script = Callable[[Assignment], AgentResult]
+
+
+def plan_of(*steps: PlanStep) -> Plan:
+    return Plan(task_id="t", plan=steps)
+
+
+def step(number: int, *, items: tuple[str, ...] = ("a.py",), depends_on: tuple[int, ...] = ()) -> PlanStep:
+    return PlanStep(step=number, agent_type="x", description=f"Do {number}.", items=items, depends_on=depends_on)
+
+
+def finished(assignment: Assignment, **changes: Any) -> AgentResult:
+    """The result of a chain of agents that did everything."""
+    planner, integrator = assignment.role is Role.PLANNER, assignment.role is Role.INTEGRATOR
+    submission = Submission(tool="submit_integration", input={"summary": "all fine", "consistency": ["one style"]})
+    if not integrator:
+        submission = Submission(tool="finish_step", input={"status": "ok", "summary": "did it"})
+    return AgentResult(
+        **{
+            "agent_id": assignment.name,
+            "end": AgentEnd.FINISHED,
+            "submission": None if planner else submission,
+            "items": tuple(
+                ItemRecord(item=i, status=ItemStatus.CHANGED, agent_id=assignment.name) for i in assignment.items
+            ),
+            "totals": ChainTotals(agents=1, usage=Usage(output_tokens=100, model_calls=2)),
+            "commit": "c",
+            **changes,
+        }
+    )
+
+
+@workflow.defn(name="AgentWorkflow")
+class ScriptedAgent:
+    """Gives the result that the test's script says; waits when the script is told to."""
+
+    def __init__(self) -> None:
+        self._answer: str | None = None
+
+    @workflow.run
+    async def run(self, assignment: Assignment) -> AgentResult:
+        try:
+            return await workflow.execute_activity(
+                "script", assignment, result_type=AgentResult, start_to_close_timeout=timedelta(minutes=1)
+            )
+        except asyncio.CancelledError:
+            return finished(assignment, end=AgentEnd.CANCELLED, submission=None, items=())
+
+
+class Files:
+    """Stands for everything a task does outside its agents, and remembers it."""
+
+    def __init__(self, script: Script, settings: dict[str, Any], gates: dict[str, GateOutcome]) -> None:
+        self.script = script
+        self.settings = settings
+        self.gates = gates
+        self.assignments: list[Assignment] = []
+        self.written: dict[str, Any] = {}
+        self.merged: list[int | None] = []
+        self.block = asyncio.Event()
+        self.block.set()
+
+    @activity.defn(name="open_task")
+    async def open_task(self, request: OpenTask) -> OpenedTask:
+        if request.input.repository == "/missing":
+            raise ApplicationError("no such repository: /missing", type="BadInput", non_retryable=True)
+        layers = [Layer(source="test", orchestration=self.settings)]
+        return OpenedTask(
+            host_queue=activity.info().task_queue,
+            source="/repo",
+            base_commit="base",
+            base_name="main",
+            settings=resolve(layers),
+            gates=(GATE,) if self.gates else (),
+        )
+
+    @activity.defn(name="expand_plan")
+    async def expand_plan(self, request: OpenTask) -> Plan:
+        return plan_of(step(1))
+
+    @activity.defn(name="script")
+    async def agent(self, assignment: Assignment) -> AgentResult:
+        self.assignments.append(assignment)
+        await self.block.wait()
+        return self.script(assignment)
+
+    @activity.defn(name="merge_step")
+    async def merge_step(self, request: MergeStep) -> MergedStep:
+        self.merged.append(request.step)
+        files = ("a.py",) if request.step else ()
+        return MergedStep(commit=f"result-{len(self.merged)}", merged=bool(files), files_changed=files)
+
+    @activity.defn(name="run_gates")
+    async def run_gates(self, request: RunGates) -> GateResults:
+        outcome = self.gates["base" if request.commit == "base" else "result"]
+        code = 0 if outcome is GateOutcome.PASSED else 1
+        return GateResults(
+            results=(GateResult(name="tests", kind=GateKind.TEST, command="pytest", outcome=outcome, exit_code=code),)
+        )
+
+    @activity.defn(name="publish")
+    async def publish(self, request: Publish) -> Published:
+        return Published(ref=f"baton/{request.task_id}", repository="/private")
+
+    @activity.defn(name="write_artifacts")
+    async def write_artifacts(self, request: WriteArtifacts) -> None:
+        self.written |= {artifact.name: artifact.value for artifact in request.artifacts}
+
+    @activity.defn(name="close_task")
+    async def close_task(self, request: Publish) -> None:
+        self.written["closed"] = request.commit
+
+
+class Bench:
+    """One task on a worker with fakes."""
+
+    def __init__(self, client: Client, queue: str, files: Files) -> None:
+        self.client, self.queue, self.files = client, queue, files
+
+    async def start(self, **fields: Any) -> WorkflowHandle[Any, TaskResult]:
+        task = TaskInput(**{"task": "modernise", "repository": "/repo", **fields})
+        return await self.client.start_workflow(
+            "OrchestrationWorkflow", task, id=f"t-{uuid.uuid4().hex[:8]}", task_queue=self.queue, result_type=TaskResult
+        )
+
+    async def status(self, handle: WorkflowHandle[Any, Any], wanted: Callable[[TaskStatus], bool]) -> TaskStatus:
+        """The status as soon as it is as wanted."""
+        for _ in range(200):
+            found = await handle.query("status", result_type=TaskStatus)
+            if wanted(found):
+                return found
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"never: {found}")
+
+
+Start = Callable[..., Any]
+
+
+@pytest.fixture
+async def bench(temporal: Client) -> AsyncIterator[Start]:
+    """Makes benches."""
+
+    @asynccontextmanager
+    async def make(
+        script: Script,
+        settings: dict[str, Any] | None = None,
+        gates: dict[str, GateOutcome] | None = None,
+    ) -> AsyncIterator[Bench]:
+        files = Files(script, settings or {}, gates or {})
+        queue = f"q-{uuid.uuid4().hex[:8]}"
+        activities = [
+            files.open_task,
+            files.expand_plan,
+            files.agent,
+            files.merge_step,
+            files.run_gates,
+            files.publish,
+            files.write_artifacts,
+            files.close_task,
+        ]
+        async with Worker(
+            temporal,
+            task_queue=queue,
+            workflows=[OrchestrationWorkflow, ScriptedAgent],
+            activities=activities,
+            # The fakes of this file need no sandbox; importing this file anew for every run would cost a second each.
+            workflow_runner=SandboxedWorkflowRunner(
+                restrictions=SandboxRestrictions.default.with_passthrough_modules(__name__, "baton", "activities")
+            ),
+        ):
+            yield Bench(temporal, queue, files)
+
+    return make
+
+
+def scripted(plan: Plan, **by_step: Any) -> Script:
+    """Everybody finishes, but for the steps whose result is changed here (`step_2={...}`)."""
+
+    def script(assignment: Assignment) -> AgentResult:
+        if assignment.role is Role.PLANNER:
+            return finished(assignment, plan=plan)
+        changes = by_step.get(f"step_{assignment.step.step}", {}) if assignment.step else {}
+        return finished(assignment, **changes)
+
+    return script
+
+
+PASSING = {"base": GateOutcome.PASSED, "result": GateOutcome.PASSED}
+
+
+async def test_the_whole_flow(bench: Start) -> None:
+    plan = plan_of(step(2, depends_on=(1,)), step(1, items=("b.py", "c.py")))
+    async with bench(scripted(plan), gates=PASSING) as one:
+        handle = await one.start()
+        result = await handle.result()
+        assert (result.state, result.ref, result.ready) == (TaskState.DONE, f"baton/{handle.id}", True)
+        assert (result.items.done, result.items.total, result.agents) == (3, 3, 4)
+        names = [a.name for a in one.files.assignments]
+        assert names == ["planner", "executor-1-x", "executor-2-x", "general-integrator"]
+        assert one.files.assignments[2].start_commit == "result-1"
+        assert one.files.merged == [1, 2, None]
+        assert {"plan.json", "tasks/1.yaml", "results/2.yaml", "ledger.json", "report.md", "state.json"} <= set(
+            one.files.written
+        )
+        assert "# Done: modernise" in one.files.written["report.md"]
+        rows = await handle.query("ledger", {"step": 1, "limit": 1})
+        assert (rows["total"], len(rows["items"])) == (2, 1)
+        assert (await handle.query("plan"))["plan"][0]["items"] == 1
+        assert (await handle.query("manifests"))["total"] == 0
+
+
+async def test_nothing_to_do_is_done(bench: Start) -> None:
+    async with bench(scripted(plan_of())) as one:
+        result = await (await one.start()).result()
+        assert (result.state, result.summary, result.ref) == (TaskState.DONE, "the planner found nothing to do", None)
+
+
+async def test_a_failed_step_takes_only_its_dependants_down(bench: Start) -> None:
+    plan = plan_of(step(1), step(2, depends_on=(1,)), step(3))
+    failed = {"end": AgentEnd.FAILED, "detail": "no luck", "submission": None, "items": (ItemRecord(item="a.py"),)}
+    script = scripted(plan, step_1=failed)
+
+    async with bench(script) as one:
+        result = await (await one.start()).result()
+        statuses = {r["step"]: r["status"] for n, r in one.files.written.items() if n.startswith("results/")}
+        assert statuses[3] == "ok"
+        assert statuses[1] in {"failed", "partial"}
+        assert result.state is TaskState.PARTIAL
+
+
+async def test_an_open_item_makes_the_task_partial_whatever_the_agent_says(bench: Start) -> None:
+    lie = {"items": (ItemRecord(item="a.py"),)}
+    async with bench(scripted(plan_of(step(1)), step_1=lie)) as one:
+        result = await (await one.start()).result()
+        assert result.state is TaskState.PARTIAL
+        assert "0 of 1 items done" in result.summary
+
+
+async def test_a_gate_that_newly_fails_keeps_the_result_not_ready(bench: Start) -> None:
+    gates = {"base": GateOutcome.PASSED, "result": GateOutcome.FAILED}
+    async with bench(scripted(plan_of(step(1))), gates=gates) as one:
+        result = await (await one.start()).result()
+        assert (result.state, result.ready) == (TaskState.PARTIAL, False)
+        assert one.files.written["issues.json"][0]["issue"] == "gate tests: new_failure"
+
+
+async def test_a_gate_that_failed_before_does_not(bench: Start) -> None:
+    gates = {"base": GateOutcome.FAILED, "result": GateOutcome.FAILED}
+    async with bench(scripted(plan_of(step(1))), gates=gates) as one:
+        assert (await (await one.start()).result()).state is TaskState.DONE
+
+
+@pytest.mark.parametrize(("most", "started"), [(0, 0), (1, 0), (2, 1), (3, 2)])
+async def test_agents_are_limited_and_one_is_kept_for_the_integrator(bench: Start, most: int, started: int) -> None:
+    async with bench(scripted(plan_of(step(1), step(2))), {"maxAgents": most}) as one:
+        result = await (await one.start()).result()
+        executors = [a for a in one.files.assignments if a.role is Role.EXECUTOR]
+        assert len(executors) == started
+        assert result.state is (TaskState.DONE if started == 2 else TaskState.PARTIAL if started else TaskState.FAILED)
+
+
+async def test_zero_cost_allows_nothing(bench: Start) -> None:
+    async with bench(scripted(plan_of(step(1))), {"limits": {"costUsd": "0"}}) as one:
+        result = await (await one.start()).result()
+        assert [a.role for a in one.files.assignments] == [Role.PLANNER]
+        assert result.state is TaskState.FAILED
+
+
+async def test_approval_waits_visibly_and_a_rejection_plans_again(bench: Start) -> None:
+    async with bench(scripted(plan_of(step(1))), {"requireApproval": True}) as one:
+        handle = await one.start()
+        waiting = await one.status(handle, lambda s: bool(s.attention))
+        assert (waiting.state, waiting.attention[0].kind) == (TaskState.WAITING, "approval")
+        await handle.signal("approve", {"phase": "integration"})
+        await handle.signal("reject", {"phase": "planning", "comment": "smaller steps"})
+        await one.status(handle, lambda s: len(one.files.assignments) == 2 and bool(s.attention))
+        assert one.files.assignments[1].guidance == ("smaller steps",)
+        await handle.signal("approve", {"phase": "planning"})
+        final = await one.status(handle, lambda s: bool(s.attention) and s.phase == "integrating")
+        assert final.rejected_signals[0].startswith("approve of phase 'integration'")
+        await handle.signal("approve", {"phase": "integration"})
+        assert (await handle.result()).state is TaskState.DONE
+
+
+async def test_a_planner_that_fails_is_a_question(bench: Start) -> None:
+    async with bench(lambda a: finished(a, end=AgentEnd.BLOCKED, detail="sent back 3 times")) as one:
+        handle = await one.start()
+        waiting = await one.status(handle, lambda s: bool(s.attention))
+        item = waiting.attention[0]
+        assert "sent back 3 times" in item.question
+        await handle.signal("answer", {"attention_id": "nonsense", "choice": "stop"})
+        await handle.signal("answer", {"attention_id": item.id, "choice": "perhaps"})
+        refused = await one.status(handle, lambda s: len(s.rejected_signals) == 2)
+        assert "the choices are retry, stop" in refused.rejected_signals[1]
+        await handle.signal("answer", {"attention_id": item.id, "choice": "stop"})
+        assert (await handle.result()).state is TaskState.FAILED
+
+
+async def test_signals_that_make_no_sense_change_nothing(bench: Start) -> None:
+    async with bench(scripted(plan_of(step(1))), {"requireApproval": True}) as one:
+        handle = await one.start()
+        await one.status(handle, lambda s: bool(s.attention))
+        for name in ("approve", "reject", "answer", "guide", "unpause"):
+            await handle.signal(name, {"phase": "nowhere", "unknown": 1})
+        status = await one.status(handle, lambda s: len(s.rejected_signals) == 5)
+        assert status.attention
+        await handle.cancel()
+
+
+async def test_cancel_reports_what_was_done(bench: Start) -> None:
+    plan = plan_of(step(1), step(2))
+    async with bench(scripted(plan)) as one:
+        handle = await one.start()
+        await one.status(handle, lambda s: bool(s.steps) and s.steps[0].state == "ok")
+        one.files.block.clear()
+        await handle.cancel()
+        with pytest.raises(WorkflowFailureError):
+            await handle.result()
+        assert "# Cancelled: modernise" in one.files.written["report.md"]
+        assert one.files.written["state.json"]["status"]["state"] == "cancelled"
+        assert "closed" in one.files.written
+
+
+async def test_plan_only_runs_nothing(bench: Start) -> None:
+    async with bench(scripted(plan_of(step(1)))) as one:
+        result = await (await one.start(plan_only=True)).result()
+        assert result.summary == "planned 1 steps, nothing was run"
+        assert result.state is TaskState.DONE
+        assert [a.role for a in one.files.assignments] == [Role.PLANNER]
+
+
+async def test_the_users_own_plan_needs_no_planner(bench: Start) -> None:
+    async with bench(scripted(plan_of())) as one:
+        await (await one.start(plan={"plan": [{"step": 1, "agent_type": "x", "description": "d"}]})).result()
+        assert [a.role for a in one.files.assignments] == [Role.EXECUTOR, Role.INTEGRATOR]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"task": " "}, "the task is empty"),
+        ({"repository": ""}, "no repository is given"),
+        ({"repository": "/missing"}, "no such repository"),
+    ],
+)
+async def test_bad_input_fails_at_once(bench: Start, fields: dict[str, str], message: str) -> None:
+    async with bench(scripted(plan_of())) as one:
+        handle = await one.start(**fields)
+        with pytest.raises(WorkflowFailureError) as raised:
+            await handle.result()
+        assert message in str(raised.value.cause) + str(raised.value.cause.__cause__)
+
+
+async def test_a_malformed_task_id_or_input_fails_from_any_client(bench: Start) -> None:
+    async with bench(scripted(plan_of())) as one:
+        for name, task in (
+            (f"Bad_Id {uuid.uuid4()}", {"task": "x", "repository": "/r"}),
+            (f"t-{uuid.uuid4().hex}", {"task": []}),
+        ):
+            handle = await one.client.start_workflow("OrchestrationWorkflow", task, id=name, task_queue=one.queue)
+            with pytest.raises(WorkflowFailureError):
+                await handle.result()
+
+
+async def test_pause_holds_the_next_step(bench: Start) -> None:
+    async with bench(scripted(plan_of(step(1))), {"requireApproval": True}) as one:
+        handle = await one.start()
+        await one.status(handle, lambda s: bool(s.attention))
+        await handle.signal("pause", {})
+        await handle.signal("approve", {"phase": "planning"})
+        paused = await one.status(handle, lambda s: s.phase == "executing")
+        assert paused.paused
+        assert len(one.files.assignments) == 1
+        await handle.signal("unpause", {})
+        await one.status(handle, lambda s: s.phase == "integrating" and bool(s.attention))
+        await handle.signal("approve", {"phase": "integration"})
+        assert (await handle.result()).state is TaskState.DONE
