@@ -77,6 +77,7 @@ async def _work(arguments: argparse.Namespace) -> None:
     turns = Turns(tasks, model, credentials, sandbox)
     on_host: list[Callable[..., Any]] = [
         task_work.expand_plan,
+        task_work.settle_plan,
         task_work.merge_step,
         task_work.run_gates,
         task_work.publish,

@@ -56,6 +56,7 @@ class Agents:
             items=assignment.items,
             owned=assignment.step.items if assignment.step else (),
             owns=assignment.step.owns if assignment.step else (),
+            step=assignment.step.step if assignment.step else None,
             start_commit=assignment.start_commit,
             predecessor_head=assignment.predecessor_head,
         )

@@ -14,6 +14,8 @@ import yaml
 
 from baton.manifest import Manifest
 from baton.messages import Artifact
+from baton.plan import Plan
+from baton.report import plan_artifacts
 
 HANDOFF_NAME = re.compile(r"agent-(\d+)-handoff\.json")
 
@@ -41,6 +43,17 @@ class Artifacts:
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         temporary.write_text(_rendered(artifact), encoding="utf-8")
         temporary.replace(path)
+
+    def write_plan(self, plan: Plan) -> None:
+        """Write `plan.json` and the specs of its steps; an earlier plan that differs becomes `plan.<n>.json`."""
+        current = self._folder / "plan.json"
+        artifacts = plan_artifacts(plan)
+        if current.exists() and current.read_text(encoding="utf-8") != _rendered(artifacts[0]):
+            numbers = (path.name.split(".")[1] for path in self._folder.glob("plan.*.json"))
+            number = 1 + max((int(number) for number in numbers if number.isdigit()), default=0)
+            current.replace(self._folder / f"plan.{number}.json")
+        for artifact in artifacts:
+            self.write(artifact)
 
     def write_handoff(self, manifest: Manifest) -> str:
         """Write `agent-<n>-handoff.json`, `n` in order of time; returns its name."""

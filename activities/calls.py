@@ -16,11 +16,12 @@ from activities.pulse import Pulse
 from activities.task_folder import TaskFolder
 from activities.tools import Tools
 from activities.trace import Trace
+from activities.workspace_tools import ownership_of
 from baton.bookkeeping import JUDGES, Evidence, judge, unreadable_hand_off
 from baton.conversation import Block, Response, ToolCall, calls, replayable, tool_result, unrun_results
 from baton.facts import AgentFacts, SavedPart, TurnFacts
 from baton.messages import TurnRequest
-from baton.ownership import Allowed, Ownership, Refused
+from baton.ownership import Allowed, Refused
 from baton.partial_writes import STATE_KEPT_CHARACTERS, PartialWrite, partial_write
 from baton.pricing import Usage
 from baton.roles import SUBMISSION_TOOLS, WRITING_ROLES
@@ -153,7 +154,7 @@ class Calls:
         """Why the agent may not write there, if it may not; nobody is told to go on with such a file."""
         opening = self.conversation.opening
         path = path.removeprefix(f"{self.folder.workspace(self.request.workspace)}/")
-        owned = Ownership(items=opening.owned, owns=opening.owns, others=opening.others)
+        owned = ownership_of(self.folder, self.request, opening)
         verdict = owned.may_write(path, exists=False)
         if isinstance(verdict, Allowed):
             there = posixpath.normpath(path) in await self.folder.repository.list_files(opening.start_commit)

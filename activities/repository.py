@@ -8,7 +8,7 @@ method may be killed at any point and called again. The user's repository is tou
 import asyncio
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -149,11 +149,11 @@ class PrivateRepository:
         return await self._result.head()
 
     async def merge_step(
-        self, branch: str, subject: str, trailers: Mapping[str, str], author: Identity | None = None
+        self, branches: Sequence[str], subject: str, trailers: Mapping[str, str], author: Identity | None = None
     ) -> MergeOutcome:
-        """Put what `branch` changed on the result as one commit; see `ResultBranch.merge`."""
+        """Put what `branches` changed on the result as one commit; see `ResultBranch.merge`."""
         async with exclusive(self._directory / "locks" / "merge") as lock:
-            return await ResultBranch(self.git().holding(lock)).merge(branch, subject, trailers, author)
+            return await ResultBranch(self.git().holding(lock)).merge(branches, subject, trailers, author)
 
     async def publish(self, source_top_level: Path | None, task_id: str, commit: str) -> str | None:
         """Give `commit` to the user's repository as `baton/<task_id>`; returns the branch's name.

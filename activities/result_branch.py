@@ -4,7 +4,7 @@ A merge needs no worktree and moves the result in one atomic step, so a kill lea
 step that is on the result already is never merged twice.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from activities.git import Git, GitError, path_text, split
@@ -51,21 +51,26 @@ class ResultBranch:
         return [Change(path=path_text(path), kind=kind) for path, kind in sorted(parse_raw(raw).items())]
 
     async def merge(
-        self, branch: str, subject: str, trailers: Mapping[str, str], author: Identity | None = None
+        self, branches: Sequence[str], subject: str, trailers: Mapping[str, str], author: Identity | None = None
     ) -> MergeOutcome:
-        """Put what `branch` changed on the result as one commit; a conflict leaves the result as it is.
+        """Put what `branches` changed on the result as one commit; a conflict leaves the result as it is.
 
         `trailers` must hold `Baton-Task` and `Baton-Step`. The author is the user unless another one is given.
         """
         head = await self.head()
         if done := await self._merged_before(trailers):
             return MergeOutcome(kind=MergeKind.ALREADY, commit=done, changes=await self._changes_of(done))
-        tree, conflicts = await self._merged_tree(head, f"refs/heads/{branch}")
-        if conflicts:
-            return MergeOutcome(kind=MergeKind.CONFLICT, commit=head, conflicts=conflicts)
+        tree, reached = await self._git.text("rev-parse", f"{head}^{{tree}}"), head
+        for branch in branches:
+            tree, conflicts = await self._merged_tree(reached, f"refs/heads/{branch}")
+            if conflicts:
+                return MergeOutcome(kind=MergeKind.CONFLICT, commit=head, conflicts=conflicts)
+            # Merging needs commits: one in between for each further branch, which nothing refers to afterwards. Both
+            # its parents are named, so that what two branches have in common is not merged twice.
+            reached = await self._commit(tree, (reached, f"refs/heads/{branch}"), subject, author)
         if tree == await self._git.text("rev-parse", f"{head}^{{tree}}"):
             return MergeOutcome(kind=MergeKind.NOTHING, commit=head)
-        commit = await self._commit(tree, head, commit_message(subject, trailers), author)
+        commit = await self._commit(tree, (head,), commit_message(subject, trailers), author)
         # A lock of a git that was killed; under the lock of merges nobody else can hold it.
         (self._git.cwd / f"{RESULT}.lock").unlink(missing_ok=True)
         await self._git.output("update-ref", RESULT, commit, head)
@@ -94,6 +99,7 @@ class ResultBranch:
         tree, *paths = split(captured.stdout)
         return tree.decode(), tuple(path_text(path) for path in paths) if captured.exit_code == 1 else ()
 
-    async def _commit(self, tree: str, parent: str, text: str, author: Identity | None) -> str:
+    async def _commit(self, tree: str, parents: Sequence[str], text: str, author: Identity | None) -> str:
+        named = [argument for parent in parents for argument in ("-p", parent)]
         identity = ("-c", f"author.name={author.name}", "-c", f"author.email={author.email}") if author else ()
-        return await self._git.text(*identity, "commit-tree", tree, "-p", parent, "-F", "-", stdin=text.encode())
+        return await self._git.text(*identity, "commit-tree", tree, *named, "-F", "-", stdin=text.encode())

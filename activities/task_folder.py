@@ -13,6 +13,7 @@ from activities.sandbox import Sandbox
 from activities.store import Store
 from baton.messages import OpenedTask, TaskInput, task_id_fault
 from baton.models import Stored
+from baton.plan import Plan
 from baton.settings import PermissionRules
 
 
@@ -40,6 +41,7 @@ class TaskFolder:
         self.conversations = Conversations(self.store)
         self.repository = PrivateRepository(path)
         self._record: TaskRecord | None = None
+        self._plan: Plan | None = None
 
     @property
     def record(self) -> TaskRecord:
@@ -58,6 +60,20 @@ class TaskFolder:
         temporary.write_text(record.model_dump_json(indent=1), encoding="utf-8")
         temporary.replace(self.path / "task.json")
         self._record = record
+
+    def write_plan(self, plan: Plan) -> None:
+        """Settle the plan that runs."""
+        temporary = self.path / f".plan.json.{os.getpid()}"
+        temporary.write_text(plan.model_dump_json(), encoding="utf-8")
+        temporary.replace(self.path / "plan.json")
+        self._plan = plan
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan that runs; None before there is one."""
+        if self._plan is None and (self.path / "plan.json").exists():
+            self._plan = Plan.model_validate_json((self.path / "plan.json").read_bytes())
+        return self._plan
 
     def workspace(self, name: str) -> Path:
         """Where the workspace of this name is."""

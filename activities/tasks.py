@@ -37,6 +37,7 @@ from baton.messages import (
     Publish,
     Published,
     RunGates,
+    SettlePlan,
     TaskInput,
     WriteArtifacts,
 )
@@ -107,6 +108,14 @@ class TaskWork:
         except PlanFaults as faults:
             raise BadInputError(f"the plan has faults:\n{faults}") from faults
 
+    @activity.defn(name="settle_plan")
+    async def settle_plan(self, request: SettlePlan) -> None:
+        """Make the plan that runs known to this host, and to people; an earlier one keeps a number."""
+        folder = self._tasks.folder(request.task_id)
+        await asyncio.to_thread(folder.write_plan, request.plan)
+        if folder.record.opened.settings.persist_state:
+            await asyncio.to_thread(Artifacts(folder.artifacts).write_plan, request.plan)
+
     @activity.defn(name="merge_step")
     async def merge_step(self, request: MergeStep) -> MergedStep:
         """Put a workspace's checkpoints on the result as one commit."""
@@ -114,15 +123,14 @@ class TaskWork:
         async with pulse("merging"), workspace_lock(folder.lock_path("result")):
             step = "integration" if request.step is None else str(request.step)
             outcome = await folder.repository.merge_step(
-                request.workspace, request.subject, {"Baton-Task": request.task_id, "Baton-Step": step}
+                request.branches, request.subject, {"Baton-Task": request.task_id, "Baton-Step": step}
             )
             head = await folder.repository.result()
-            changes = await folder.repository.changed_between(request.start_commit, head)
         return MergedStep(
             commit=head,
-            merged=outcome.kind is MergeKind.MERGED,
-            files_changed=tuple(change.path for change in changes),
-            conflicts=tuple(outcome.conflicts),
+            merged=outcome.kind in {MergeKind.MERGED, MergeKind.ALREADY},
+            files_changed=tuple(change.path for change in outcome.changes),
+            conflicts=outcome.conflicts,
         )
 
     @activity.defn(name="run_gates")

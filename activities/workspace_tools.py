@@ -10,6 +10,7 @@ from baton.messages import TurnRequest
 from baton.ownership import Ownership
 from baton.permissions import Permissions
 from baton.roles import WRITING_ROLES
+from baton.schedule import others_paths
 
 
 def workspace_tools(
@@ -26,9 +27,7 @@ def workspace_tools(
     workspace = folder.workspace(request.workspace)
     return Tools(
         workspace,
-        ownership=Ownership(
-            items=opening.owned, owns=opening.owns, read_only=request.role not in WRITING_ROLES, others=opening.others
-        ),
+        ownership=ownership_of(folder, request, opening),
         permissions=Permissions(**record.permissions.model_dump(), project_root=record.opened.source),
         runner=commands,
         environment=record.environment,
@@ -40,4 +39,16 @@ def workspace_tools(
         base_commit=opening.start_commit,
         git=folder.repository.git_command(workspace),
         secrets=secrets,
+    )
+
+
+def ownership_of(folder: TaskFolder, request: TurnRequest, opening: Opening) -> Ownership:
+    """What the agent may change. The integrator works on the whole result; an executor on its part of the plan."""
+    if request.role not in WRITING_ROLES:
+        return Ownership(read_only=True)
+    plan = folder.plan
+    if opening.step is None or plan is None:
+        return Ownership(items=opening.owned, owns=opening.owns)
+    return Ownership(
+        items=opening.owned, owns=opening.owns, others=others_paths(plan.plan, opening.step, opening.owned)
     )

@@ -6,7 +6,8 @@ from baton.findings import GateVerdict
 from baton.knowledge import Knowledge
 from baton.messages import Assignment, OpenedTask, StepResult, TaskInput
 from baton.plan import Plan, PlanStep
-from baton.roles import Role, executor_name
+from baton.roles import Role
+from baton.schedule import Unit
 
 PLANNER_SUCCESSORS = 3
 """Planners do not count against maxAgents; their chain has its own bound."""
@@ -45,25 +46,26 @@ def executor_assignment(
     opened: OpenedTask,
     plan: Plan,
     step: PlanStep,
+    unit: Unit,
     head: str,
     knowledge: Knowledge,
     completed_steps: tuple[int, ...],
 ) -> Assignment:
-    """The first executor's of a step; its workspace starts at the result's head of this moment."""
+    """The first executor's of a step or shard; its workspace starts at `head`, the result when the step began."""
     settings = opened.settings
     return Assignment(
         task_id=task_id,
         task=task.task,
         role=Role.EXECUTOR,
-        name=executor_name(step),
+        name=f"executor-{unit.label}-{step.agent_type}",
         model=settings.models.of(Role.EXECUTOR),
         budget=settings.budget,
         context_tokens=opened.context_tokens.get(Role.EXECUTOR),
         host_queue=opened.host_queue,
-        workspace=f"step-{step.step}",
+        workspace=f"step-{unit.label}",
         start_commit=head,
-        step=step,
-        items=step.items,
+        step=step.model_copy(update={"items": unit.items}),
+        items=unit.items,
         plan=tuple(other.model_copy(update={"items": ()}) for other in plan.plan),
         completed_steps=completed_steps,
         knowledge=knowledge,

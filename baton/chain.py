@@ -44,7 +44,7 @@ def successor(assignment: Assignment, state: AgentState, manifest: Manifest, cho
             "chain": manifest.chain,
             "budget": _doubled(assignment.budget) if choice == MORE_BUDGET else assignment.budget,
             "predecessor_head": None if manifest.reason is HandoffReason.ERROR_RECOVERY else state.head,
-            "successors_left": assignment.successors_left - 1,
+            "successors_left": None if assignment.successors_left is None else assignment.successors_left - 1,
             "allowance": remaining(assignment.allowance, state.usage + state.extra_usage),
             "totals": chain_totals(assignment, state).model_copy(
                 update={"handoffs": assignment.totals.handoffs + 1, "fruitless": fruitless}

@@ -105,7 +105,7 @@ class Opening(Stored):
     items: tuple[str, ...] = ()
     owned: tuple[str, ...] = ()
     owns: tuple[str, ...] = ()
-    others: dict[str, str] = Field(default_factory=dict)
+    step: int | None = None
     start_commit: str = ""
     predecessor_head: str | None = None
 
@@ -148,7 +148,7 @@ def replayable(response: Response) -> tuple[Block, ...]:
     """What of a response may be sent again.
 
     Left out: unsigned thinking, empty text, the call that a cut response ended in, repeated call ids, and thinking
-    that would stand alone at the end.
+    at the end, where the API takes none.
     """
     cut = response.ending in {Ending.CUT, Ending.CONTEXT_FULL, Ending.REFUSED}
     kept: list[Block] = []
@@ -164,8 +164,8 @@ def replayable(response: Response) -> tuple[Block, ...]:
             if not isinstance(block["input"], dict):
                 block = {**block, "input": {}}  # noqa: PLW2901
         kept.append(block)
-    if all(block["type"] in {"thinking", "redacted_thinking"} for block in kept):
-        return ()
+    while kept and kept[-1]["type"] in {"thinking", "redacted_thinking"}:
+        kept.pop()
     return tuple(kept)
 
 

@@ -126,7 +126,7 @@ class Assignment(Stored):
     model: str
     budget: Budget = Budget()
     max_turns: int = 200
-    successors_left: int = 0
+    successors_left: int | None = None
     allowance: TurnLimits = TurnLimits()
     host_queue: str = TASK_QUEUE
     workspace: str
@@ -253,7 +253,7 @@ class HandoffRow(Stored):
     at: datetime
 
 
-EventKind = Literal["started", "progress", "handoff", "attention", "ended"]
+EventKind = Literal["started", "progress", "handoff", "lease", "attention", "ended"]
 
 
 class AgentEvent(Stored):
@@ -278,9 +278,10 @@ class AgentEvent(Stored):
 
 
 class Direction(Stored):
-    """Parent to child: guidance, a pause or its end, or the choice that answers what the agent waits for."""
+    """Parent to child: guidance, a pause or its end, the answer to what the agent waits for, or to its wish for a
+    successor (`lease`; an empty text refuses it)."""
 
-    kind: Literal["guidance", "choice", "pause", "unpause"] = "guidance"
+    kind: Literal["guidance", "choice", "lease", "pause", "unpause"] = "guidance"
     text: str = ""
 
 
@@ -315,10 +316,10 @@ class StepResult(Stored):
 
 
 class MergeStep(Stored):
-    """Input of `merge_step`."""
+    """Input of `merge_step`: the branches of a step's chains, in the order of its shards."""
 
     task_id: str
-    workspace: str
+    branches: tuple[str, ...]
     step: int | None
     subject: str
     start_commit: str
@@ -331,6 +332,13 @@ class MergedStep(Stored):
     merged: bool
     files_changed: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
+
+
+class SettlePlan(Stored):
+    """Input of `settle_plan`."""
+
+    task_id: str
+    plan: Plan
 
 
 class RunGates(Stored):

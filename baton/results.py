@@ -3,12 +3,15 @@
 States are computed from the ledger and the gates, never from what an agent says of itself (invariant 2).
 """
 
+import json
 from collections.abc import Iterable, Sequence
 
+from baton.facts import Submission
 from baton.findings import GateVerdict, ready
-from baton.ledger import ItemCounts, counts
-from baton.messages import AgentEnd, AgentResult, MergedStep, StepResult, StepStatusWord, TaskState
+from baton.ledger import ItemCounts, counts, merge
+from baton.messages import AgentEnd, AgentResult, ChainTotals, MergedStep, StepResult, StepStatusWord, TaskState
 from baton.plan import PlanStep
+from baton.pricing import Usage
 
 
 def step_result(step: PlanStep, agent: AgentResult, merged: MergedStep | None) -> StepResult:
@@ -36,6 +39,39 @@ def step_result(step: PlanStep, agent: AgentResult, merged: MergedStep | None) -
         handoffs=agent.totals.handoffs,
         usage=agent.totals.usage,
         commit=merged.commit if merged and merged.merged else None,
+    )
+
+
+def combined(step: PlanStep, chains: Sequence[AgentResult], not_started: Sequence[str] = ()) -> AgentResult:
+    """The chains of a step's shards as one: finished when all are; `not_started` says why some never began."""
+    if len(chains) == 1 and not not_started:
+        return chains[0]
+    unfinished = [chain for chain in chains if chain.end is not AgentEnd.FINISHED]
+    said = [chain.submission.input for chain in chains if chain.submission is not None]
+    whole = unfinished[0].end if unfinished else AgentEnd.STOPPED if not_started else AgentEnd.FINISHED
+    statuses = {entry.get("status") for entry in said}
+    submission = {
+        "status": "ok" if statuses == {"ok"} else "partial",
+        "summary": " ".join(dict.fromkeys(str(entry.get("summary", "")) for entry in said)),
+        **{
+            key: list({json.dumps(row, sort_keys=True): row for entry in said for row in entry.get(key, ())}.values())
+            for key in ("findings", "criteria", "blockers", "verification_gaps")
+        },
+    }
+    return AgentResult(
+        agent_id=chains[0].agent_id,
+        end=whole,
+        detail="; ".join(dict.fromkeys([*(c.detail for c in unfinished if c.detail), *not_started])),
+        submission=Submission(tool="finish_step", input=submission),
+        items=merge(step.items, *(chain.items for chain in chains)),
+        knowledge=chains[-1].knowledge,
+        totals=ChainTotals(
+            usage=sum((chain.totals.usage for chain in chains), Usage()),
+            agents=sum(chain.totals.agents for chain in chains),
+            handoffs=sum(chain.totals.handoffs for chain in chains),
+            turns=sum(chain.totals.turns for chain in chains),
+        ),
+        commit=chains[-1].commit,
     )
 
 

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from enum import StrEnum
 
-from baton.plan import PlanStep
-
 
 class Role(StrEnum):
     """What an agent is there for."""
@@ -28,11 +26,6 @@ SUBMISSION_TOOLS: Mapping[Role, str] = {
 
 WRITING_ROLES = frozenset({Role.EXECUTOR, Role.RESOLVER, Role.INTEGRATOR})
 """Roles that may change files; the same ones count against `max_agents`."""
-
-
-def executor_name(step: PlanStep) -> str:
-    """`executor-2-typescript-converter`."""
-    return f"executor-{step.step}-{step.agent_type}"
 
 
 def agent_id(name: str, generation: int) -> str:

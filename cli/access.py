@@ -4,11 +4,15 @@ A configured Temporal that cannot be used is bad input; an embedded service that
 """
 
 import os
+from datetime import timedelta
 from pathlib import Path
 
+from cli import processes
+from cli.connection import unreachable
 from cli.exits import Refused
 from cli.service import Service, ServiceError, configured, ensure, inspect, save_credentials
 
+_REMOTE_LIMIT = timedelta(seconds=5)
 NOTHING_RUNS = "no Baton service runs here; start it with: orchestrate up (tasks that were running go on then)"
 
 
@@ -29,18 +33,20 @@ def reading(state: Path) -> Service | None:
 
 
 def working(state: Path) -> Service:
-    """The running service, started where it is not, with the caller's credentials for its worker."""
+    """The running service, started where it is not, with the caller's credentials for its worker.
+
+    Raises `Refused` where a configured server cannot be used, ServiceError where ours does not come up.
+    """
     try:
-        external = configured() is not None
-    except ServiceError as error:
-        raise Refused(str(error)) from error
-    try:
-        save_credentials(state, os.environ)
-        return ensure(state)
-    except ServiceError as error:
-        if external:
-            raise Refused(str(error)) from error
-        raise
+        server = configured()
+        # Before the credentials are written: a wrong address leaves nothing behind.
+        answered = server is None or processes.answers(server["target_host"], _REMOTE_LIMIT)
+    except (ServiceError, ValueError) as error:
+        raise Refused(f"the Temporal configuration cannot be used: {error}") from error
+    if server is not None and not answered:
+        raise Refused(unreachable(server["target_host"], embedded=False))
+    save_credentials(state, os.environ)
+    return ensure(state)
 
 
 def page(service: Service, task_id: str) -> str | None:

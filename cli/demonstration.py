@@ -14,6 +14,7 @@ from pathlib import Path
 
 from cli import stand_in
 from cli.checks import check_repository
+from cli.places import command_for
 from cli.service import Service, ensure, save_credentials, stop
 from cli.starting import Order
 from cli.terminal import Line, Tone
@@ -82,5 +83,5 @@ def closing_lines(state: Path, service: Service, *, kept: bool) -> list[Line]:
             f"{service.ui_url}"
         ),
         Line("Stop them with: orchestrate down --demo"),
-        Line(f"Commands find the demo's tasks with BATON_STATE_DIR={shlex.quote(str(state))}", Tone.FAINT),
+        Line(f"Its tasks: {command_for(state)} list", Tone.FAINT),
     ]

@@ -13,7 +13,7 @@ from temporalio.service import RPCError
 
 from baton.messages import ORCHESTRATION_WORKFLOW, SEARCH_ATTENTION, SEARCH_PHASE, SEARCH_REPOSITORY, TaskState
 from baton.models import Stored
-from cli.tasks import Task, decoded
+from cli.tasks import Task, decoded, unanswered
 from cli.terminal import Line, Tone, printable
 
 if TYPE_CHECKING:
@@ -52,21 +52,14 @@ class Row(Stored):
 
 
 async def rows(client: "Client", *, everything: bool = False, running_only: bool = False) -> list[Row]:
-    """Tasks, newest first: the last 20, or `everything`. Raises RPCError when the server refuses."""
+    """Tasks, newest first: the last 20, or `everything`. Raises ServiceError when the server does not answer."""
     query = f"WorkflowType = '{ORCHESTRATION_WORKFLOW}'"
     if running_only:
         query += " AND ExecutionStatus = 'Running'"
-    found: list[WorkflowExecutionInfo] = []
-    token = b""
-    while True:
-        request = ListWorkflowExecutionsRequest(
-            namespace=client.namespace, query=query, page_size=_PAGE, next_page_token=token
-        )
-        page = await client.workflow_service.list_workflow_executions(request, timeout=_RPC_LIMIT)
-        found += page.executions
-        token = page.next_page_token
-        if not token or (not everything and len(found) >= _PAGE):
-            break
+    try:
+        found = await _executions(client, query, everything=everything)
+    except RPCError as error:
+        raise unanswered(error) from error
     # A run that continued as new is listed once per run: the newest one speaks for the task.
     newest = {info.execution.workflow_id: info for info in sorted(found, key=_seconds)}
     ordered = sorted((_row(info) for info in newest.values()), key=lambda row: row.started_at, reverse=True)
@@ -87,6 +80,20 @@ def table(listed: Sequence[Row], now: datetime, width: int | None) -> list[Line]
         widths[3] = 0  # the summary says more than the name of the repository
     tones = [Tone.FAINT, *(_TONES.get(row.state, Tone.ACTIVE if row.running else Tone.PLAIN) for row in listed)]
     return [Line(_columns(row, widths, width), tone) for row, tone in zip(cells, tones, strict=True)]
+
+
+async def _executions(client: "Client", query: str, *, everything: bool) -> list[WorkflowExecutionInfo]:
+    found: list[WorkflowExecutionInfo] = []
+    token = b""
+    while True:
+        request = ListWorkflowExecutionsRequest(
+            namespace=client.namespace, query=query, page_size=_PAGE, next_page_token=token
+        )
+        page = await client.workflow_service.list_workflow_executions(request, timeout=_RPC_LIMIT)
+        found += page.executions
+        token = page.next_page_token
+        if not token or not everything:
+            return found
 
 
 def _columns(cells: Sequence[str], widths: Iterable[int], width: int | None) -> str:

@@ -1,6 +1,7 @@
 """Where a state directory would be, without making it: bad input must leave nothing behind."""
 
 import os
+import shlex
 from pathlib import Path
 
 CHOSEN_BY = "BATON_STATE_DIR"
@@ -14,6 +15,11 @@ def state_path() -> Path:
 def demo_state_path() -> Path:
     """The demo's own state directory, beside the real one, so that a demo never touches a user's tasks."""
     return _chosen("-demo") or _platform_folder("baton-demo")
+
+
+def command_for(state: Path) -> str:
+    """The program as it must be called to find the tasks of this state directory."""
+    return "orchestrate" if state == state_path() else f"{CHOSEN_BY}={shlex.quote(str(state))} orchestrate"
 
 
 def _chosen(suffix: str) -> Path | None:

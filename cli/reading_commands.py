@@ -72,7 +72,7 @@ def watch(task_id: TaskId, as_json: Json = False) -> None:
         raise typer.Exit(asyncio.run(_watch(task_id, service, as_json=as_json)))
     except KeyboardInterrupt:
         remark("")
-        say_how_to_come_back(task_id)
+        say_how_to_come_back(task_id, service)
         raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 

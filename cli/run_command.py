@@ -127,7 +127,7 @@ def start_and_follow(order: "Order", service: "Service", *, detach: bool = False
         if not started:
             remark("Interrupted before the task was started.")
         for task_id in started:
-            say_how_to_come_back(task_id)
+            say_how_to_come_back(task_id, service)
         return ExitCode.INTERRUPTED
 
 
@@ -152,11 +152,15 @@ async def _start_and_follow(
         return ExitCode.DONE
     if not as_json:
         show([Line(f"Task {task_id} started.", Tone.FAINT)])
-    return await follow_to_end(task, service, as_json=as_json, plan_only=order.input.plan_only)
+    planned_with = _executor_model(order) if order.input.plan_only else None
+    return await follow_to_end(task, service, as_json=as_json, planned_with=planned_with)
 
 
-async def follow_to_end(task: Any, service: "Service", *, as_json: bool, plan_only: bool = False) -> ExitCode:
-    """Follow a task and say how it ended, or what it waits for; the exit code."""
+async def follow_to_end(task: Any, service: "Service", *, as_json: bool, planned_with: str | None = None) -> ExitCode:
+    """Follow a task and say how it ended, or what it waits for; the exit code.
+
+    `planned_with`: the task only plans; the plan is shown, with what this executor's model would cost.
+    """
     from cli.access import page
     from cli.following import follow_here
     from cli.outcome import ending_json, ending_lines, exit_code
@@ -173,28 +177,36 @@ async def follow_to_end(task: Any, service: "Service", *, as_json: bool, plan_on
     if ending.bad_input:
         remark(f"orchestrate: {ending.fault}")
         return ExitCode.BAD_INPUT
-    plan = await task.plan() if plan_only else {}
+    plan = await task.plan() if planned_with else {}
     if as_json:
         show_json(ending_json(look, ending, address) | ({"plan": plan} if plan else {}))
     else:
         show(ending_lines(look, ending, address))
-        if plan:
-            _show_plan(plan)
+        if plan and planned_with:
+            _show_plan(plan, planned_with)
     return exit_code(ending)
 
 
-def say_how_to_come_back(task_id: str) -> None:
+def say_how_to_come_back(task_id: str, service: "Service") -> None:
     """What to do after following was interrupted."""
-    remark(f"The task goes on. Follow it again: orchestrate watch {task_id}")
-    remark(f"Stop it: orchestrate cancel {task_id}")
+    from cli.places import command_for
+
+    program = command_for(service.directory.parent)
+    remark(f"The task goes on. Follow it again: {program} watch {task_id}")
+    remark(f"Stop it: {program} cancel {task_id}")
 
 
-def _show_plan(plan: dict[str, Any]) -> None:
-    from baton.pricing import PRICES
+def _executor_model(order: "Order") -> str:
     from baton.settings import RoleModels
+
+    return RoleModels.model_validate(order.input.settings.get("models", {})).of("executor")
+
+
+def _show_plan(plan: dict[str, Any], executor_model: str) -> None:
+    from baton.pricing import PRICES
     from cli.outcome import plan_lines
 
-    tiers = PRICES.get(RoleModels().of("executor"))
+    tiers = PRICES.get(executor_model)
     show(plan_lines(plan, str(tiers[0].output) if tiers else None))
 
 

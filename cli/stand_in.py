@@ -87,6 +87,16 @@ def stop(state: Path) -> bool:
     return ran
 
 
+def until_alone(files: ServiceFiles, told: threading.Event) -> None:
+    """Return when it is `told` to stop, or no supervisor has held the directory for `ALONE_LIMIT`."""
+    seen = time.monotonic()
+    while not told.wait(1):
+        if is_locked(files.supervisor_lock):
+            seen = time.monotonic()
+        if time.monotonic() - seen > ALONE_LIMIT.total_seconds():
+            return
+
+
 def main() -> int:
     """`python -m cli.stand_in --state DIR`: go to the background, serve until SIGTERM or until there is no service."""
     from emulator.server import EmulatorServer
@@ -111,17 +121,8 @@ def main() -> int:
     told = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: told.set())
     with server:
-        _until_alone(ServiceFiles(options.state), told)
+        until_alone(ServiceFiles(options.state), told)
     return 0
-
-
-def _until_alone(files: ServiceFiles, told: threading.Event) -> None:
-    seen = time.monotonic()
-    while not told.wait(1):
-        if is_locked(files.supervisor_lock):
-            seen = time.monotonic()
-        if time.monotonic() - seen > ALONE_LIMIT.total_seconds():
-            return
 
 
 def _read(state: Path) -> Record | None:

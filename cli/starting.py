@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from cli.checks import Source, check_credentials, check_plan, check_repository, check_settings
 from cli.exits import Refused
 from cli.naming import task_ids
+from cli.service_record import ServiceError
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -107,9 +108,13 @@ def prepare(task: str, options: Options, saved_credentials: Path) -> Order:
 
 
 async def start(client: "Client", order: Order) -> str:
-    """Start the task and return its id. Raises `Refused` when the id that was asked for is in use."""
+    """Start the task and return its id.
+
+    Raises `Refused` when the id that was asked for is in use, ServiceError when the server does not start it.
+    """
     from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
     from temporalio.exceptions import WorkflowAlreadyStartedError
+    from temporalio.service import RPCError
 
     from baton.messages import ORCHESTRATION_WORKFLOW, TASK_QUEUE
 
@@ -132,6 +137,8 @@ async def start(client: "Client", order: Order) -> str:
                     f"the task id {task_id!r} is already used: choose another with --task-id, "
                     f"or look at that task with: orchestrate status {task_id}"
                 ) from error
+        except RPCError as error:
+            raise ServiceError(f"Temporal does not start the task: {error.message}; see: orchestrate up") from error
         else:
             return task_id
     raise Refused("a hundred tasks with these words were started today: name this one with --task-id")

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.common.v1 import Payload, WorkflowExecution
@@ -23,6 +23,7 @@ from baton.messages import BAD_INPUT, SEARCH_ATTENTION, SEARCH_PHASE, TaskResult
 from baton.status import AgentStatus, TaskStatus
 from cli.exits import Refused
 from cli.look import Look, Pulse
+from cli.service_record import ServiceError
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -64,9 +65,8 @@ class Task:
         try:
             described = await self._describe(self.task_id)
         except RPCError as error:
-            self._refuse_unknown(error)
-            if before is None:
-                raise
+            if before is None or error.status is RPCStatusCode.NOT_FOUND:
+                self._explain(error)
             return Look(before.status, hint=SERVER_AWAY)
         closed = described.workflow_execution_info.status not in _OPEN
         try:
@@ -91,16 +91,14 @@ class Task:
         try:
             await self._handle.signal(name, payload, rpc_timeout=_SIGNAL_LIMIT)
         except RPCError as error:
-            self._refuse_unknown(error)
-            raise
+            self._explain(error)
 
     async def cancel(self) -> None:
         """Ask the task to stop; it still reports what was done."""
         try:
             await self._handle.cancel(rpc_timeout=_SIGNAL_LIMIT)
         except RPCError as error:
-            self._refuse_unknown(error)
-            raise
+            self._explain(error)
 
     async def plan(self) -> dict[str, Any]:
         """The answer of the query `plan`; empty while the worker is away."""
@@ -116,9 +114,10 @@ class Task:
         )
         return await self._client.workflow_service.describe_workflow_execution(request, timeout=_RPC_LIMIT)
 
-    def _refuse_unknown(self, error: RPCError) -> None:
+    def _explain(self, error: RPCError) -> NoReturn:
         if error.status is RPCStatusCode.NOT_FOUND:
             raise Refused(f"there is no task {self.task_id!r} that can be used so; see: orchestrate list") from error
+        raise unanswered(error) from error
 
     async def _at_work(self, agents: Sequence[AgentStatus]) -> tuple[tuple[AgentStatus, ...], dict[str, Pulse]]:
         """Agents as they are now, by their own word, and the pulse of the turn that each of them runs."""
@@ -151,6 +150,11 @@ class Task:
         if closed:
             return Look(_closed_status(status, info.status), closed=True)
         return Look(status, hint="the worker does not answer; this is what the server knows")
+
+
+def unanswered(error: RPCError) -> ServiceError:
+    """What a person is told when the server does not do what it was asked."""
+    return ServiceError(f"the Temporal server did not answer as expected: {error.message}; see: orchestrate up")
 
 
 def closed_state(status: int) -> TaskState:

@@ -59,6 +59,7 @@ class AgentWorkflow:
         self._state: AgentState | None = None
         self._guidance: list[str] = []
         self._choice: str | None = None
+        self._lease: str | None = None
         self._paused = assignment.paused
         self._last_event: datetime | None = None
 
@@ -87,6 +88,8 @@ class AgentWorkflow:
                 self._guidance.append(direction.text)
             case "choice":
                 self._choice = direction.text
+            case "lease":
+                self._lease = direction.text
             case "pause" | "unpause":
                 self._paused = direction.kind == "pause"
 
@@ -156,16 +159,30 @@ class AgentWorkflow:
         self._state = state.after(outcome).model_copy(
             update={"prepared": state.prepared or ask.prepared, "hand_off_asked": ask.hand_off_asked}
         )
-        if self._last_event is None or workflow.now() - self._last_event >= EVENT_INTERVAL:
+        is_first = request.turn == 1
+        if is_first or self._last_event is None or workflow.now() - self._last_event >= EVENT_INTERVAL:
             await self._tell(self._event())
         return None
 
     async def _hand_off(self, reason: HandoffReason, detail: str = "") -> AgentResult:
         """Go on as the successor; the result of the chain where none may follow."""
+        if await self._may_be_followed():
+            return await self._succeed(reason, detail)
+        limit = "no further agent is allowed (maxAgents)"
+        return await self._end(AgentEnd.STOPPED, reason, f"{detail}; {limit}" if detail else limit)
+
+    async def _may_be_followed(self) -> bool:
+        """Whether a successor is allowed: by the chain's own number, else by the parent, which counts all agents."""
+        left = self._assignment.successors_left
+        if left is not None or workflow.info().parent is None:
+            return bool(left)
+        self._lease = None
+        await self._tell(self._event("lease"))
+        await workflow.wait_condition(lambda: self._lease is not None)
+        return bool(self._lease)
+
+    async def _succeed(self, reason: HandoffReason, detail: str = "") -> AgentResult:
         assignment, state = self._assignment, self._current
-        if assignment.successors_left <= 0:
-            limit = "no further agent is allowed (maxAgents)"
-            return await self._end(AgentEnd.STOPPED, reason, f"{detail}; {limit}" if detail else limit)
         closed = await self._close(reason, successor=True)
         following = successor(assignment, state, closed.manifest)
         event = self._event("handoff", handoff=closed)
@@ -183,8 +200,8 @@ class AgentWorkflow:
 
     async def _pause(self) -> AgentResult:
         """Hand off cleanly and wait; an agent that did nothing yet, or may have no successor, waits as it is."""
-        if self._current.turn > 0 and self._assignment.successors_left > 0:
-            return await self._hand_off(HandoffReason.PAUSED)
+        if self._current.turn > 0 and await self._may_be_followed():
+            return await self._succeed(HandoffReason.PAUSED)
         await workflow.wait_condition(lambda: not self._paused)
         return await self._work()
 

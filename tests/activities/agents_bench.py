@@ -183,9 +183,7 @@ class Bench:
         self.state = state
         self.source = source
         self.server = server
-        self.credentials = Credentials(
-            state / "service" / "credentials.json", environment={"SOME_TOKEN": "t-0123456789"}
-        )
+        self.credentials = Credentials(state / "service" / "credentials.json", environment={})
         credentials = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url}
         (state / "service").mkdir(parents=True)
         (state / "service" / "credentials.json").write_text(json.dumps(credentials), encoding="utf-8")

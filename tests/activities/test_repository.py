@@ -240,7 +240,7 @@ async def test_no_identity_failing_signing_and_hooks_that_fail(user, private, tm
     (workspace / "crlf.txt").write_bytes(b"a\r\nb\n")
     commit = await private.checkpoint(workspace, "subject", TRAILERS)
     assert await private.read_file(commit, "crlf.txt") == b"a\r\nb\n"
-    merged = await private.merge_step("step-1", "step", TRAILERS)
+    merged = await private.merge_step(["step-1"], "step", TRAILERS)
     assert await private.publish(user.path, "task", merged.commit) == "baton/task"
     assert config.read_bytes() == before
     assert not (tmp_path / "hook-ran").exists()
@@ -271,7 +271,7 @@ async def test_the_user_s_repository_is_byte_identical_but_for_one_ref(user, pri
     await private.checkpoint(first, "turn", {"Baton-Turn": "1"})
     await private.reset(first)
     await private.changed_paths(second)
-    merged = await private.merge_step("step-1", "Step one", TRAILERS)
+    merged = await private.merge_step(["step-1"], "Step one", TRAILERS)
     await private.close_workspace("review")
     assert user.snapshot() == before
 
@@ -295,11 +295,11 @@ async def test_a_result_branch_that_is_checked_out_or_holds_other_work_is_left_a
     private, workspace, _ = opened
     (workspace / "a.txt").write_text("x\n")
     await private.checkpoint(workspace, "turn", {})
-    first = (await private.merge_step("step-1", "one", TRAILERS)).commit
+    first = (await private.merge_step(["step-1"], "one", TRAILERS)).commit
     await private.publish(user.path, "task", first)
     (workspace / "b.txt").write_text("y\n")
     await private.checkpoint(workspace, "turn", {})
-    second = (await private.merge_step("step-1", "two", TRAILERS | {"Baton-Step": "2"})).commit
+    second = (await private.merge_step(["step-1"], "two", TRAILERS | {"Baton-Step": "2"})).commit
     user.git("worktree", "add", "-q", str(tmp_path / "elsewhere"), "baton/task")
     assert await private.publish(user.path, "task", second) == "baton/task-2"
     assert await private.publish(user.path, "task", second) == "baton/task-2"
@@ -499,7 +499,7 @@ async def test_odd_names_go_through_changes_checkpoint_merge_and_reading(opened)
     assert set(kinds(await private.changed_between(base, commit))) == expected
     assert set(await private.list_files(commit)) >= expected
     assert await private.read_file(commit, "new\nline.txt") == b"new\nline.txt"
-    merged = await private.merge_step("step-1", "odd", TRAILERS)
+    merged = await private.merge_step(["step-1"], "odd", TRAILERS)
     assert {change.path for change in merged.changes} == expected
     for name in ODD_NAMES:
         (workspace / name).unlink()
@@ -634,15 +634,15 @@ async def test_steps_become_one_commit_each_and_merging_twice_changes_nothing(op
     for number in range(3):
         (workspace / f"{number}.txt").write_text("x")
         await private.checkpoint(workspace, f"turn {number}", {})
-    first = await private.merge_step("step-1", "Step 1", TRAILERS)
+    first = await private.merge_step(["step-1"], "Step 1", TRAILERS)
     assert (first.kind, len(first.changes)) == (MergeKind.MERGED, 3)
-    again = await private.merge_step("step-1", "Step 1", TRAILERS)
+    again = await private.merge_step(["step-1"], "Step 1", TRAILERS)
     assert (again.kind, again.commit, again.changes) == (MergeKind.ALREADY, first.commit, first.changes)
     second = await private.open_workspace("step-2", await private.result(), "step-2")
     (second / "a.txt").write_text("one\ntwo\nTHREE\n")
     await private.checkpoint(second, "turn", {})
     merged = await private.merge_step(
-        "step-2", "Step 2", TRAILERS | {"Baton-Step": "2"}, Identity(name="B", email="b@c")
+        ["step-2"], "Step 2", TRAILERS | {"Baton-Step": "2"}, Identity(name="B", email="b@c")
     )
     assert await private.result() == merged.commit
     log = await private.git().text("log", "--format=%an|%s", f"{base}..{merged.commit}")
@@ -665,12 +665,12 @@ async def test_parallel_steps_merge_cleanly_or_name_the_conflicts(opened):
     (two / "sp ace\n.txt").write_text("2")
     for workspace in (one, two, nothing):
         await private.checkpoint(workspace, "turn", {})
-    first = await private.merge_step("step-1", "one", TRAILERS)
-    conflict = await private.merge_step("step-2", "two", TRAILERS | {"Baton-Step": "2"})
+    first = await private.merge_step(["step-1"], "one", TRAILERS)
+    conflict = await private.merge_step(["step-2"], "two", TRAILERS | {"Baton-Step": "2"})
     assert (conflict.kind, conflict.commit) == (MergeKind.CONFLICT, first.commit)
     assert set(conflict.conflicts) == {"a.txt", "b.txt", "sp ace\n.txt"}
     assert await private.result() == first.commit
-    unchanged = await private.merge_step("step-3", "three", TRAILERS | {"Baton-Step": "3"})
+    unchanged = await private.merge_step(["step-3"], "three", TRAILERS | {"Baton-Step": "3"})
     assert (unchanged.kind, unchanged.commit) == (MergeKind.NOTHING, first.commit)
     with pytest.raises(GitError):
         await private.merge_step("no-such-branch", "x", TRAILERS | {"Baton-Step": "4"})
@@ -681,7 +681,7 @@ async def test_a_stale_lock_of_a_killed_merge_is_removed(opened):
     (workspace / "a.txt").write_text("x\n")
     await private.checkpoint(workspace, "turn", {})
     (private.path / "refs/heads/result.lock").touch()
-    assert (await private.merge_step("step-1", "one", TRAILERS)).kind is MergeKind.MERGED
+    assert (await private.merge_step(["step-1"], "one", TRAILERS)).kind is MergeKind.MERGED
 
 
 async def test_reading_a_commit(opened):

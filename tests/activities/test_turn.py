@@ -1,15 +1,387 @@
-"""smoke"""
+"""Every way a response can end, and every call a model can get wrong: what the next request looks like.
 
-from agents_bench import call, does
-from conftest import MakeBench
+The emulator refuses what the API refuses, so each case goes on for one more turn.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from agents_bench import KEY, MODEL, Bench, MakeBench, call, does, says, texts
+from temporalio.exceptions import ApplicationError
+
+from baton.agent import MAX_NUDGES, Ask, HandOff, Stop
+from baton.conversation import Ending, NoticeKind, Response, Turn
+from baton.manifest import HandoffReason
+from baton.messages import CONVERSATION_LOST, NEEDS_PERSON, REQUEST_REFUSED
+from baton.roles import Role
+from emulator.reply import (
+    Cut,
+    ErrorEvent,
+    Fault,
+    HttpError,
+    NoMessageStop,
+    Reply,
+    ServerToolUse,
+    Text,
+    Thinking,
+    ToolUse,
+)
+
+LONG = "x = 1\n" * 3_000
 
 
-async def test_smoke(make_bench: MakeBench) -> None:
+def kinds(content: Sequence[dict[str, Any]]) -> list[str]:
+    return [block["type"] for block in content]
+
+
+def assert_valid(bench: Bench, requests: int) -> None:
+    assert bench.statuses() == [200] * requests
+
+
+async def test_calls_are_answered_in_order_each_by_one_result(make_bench: MakeBench) -> None:
     bench = await make_bench(
-        does(call("write", file_path="src/a.py", content="A = 2\n")), does(call("complete_item", item="src/a.py"))
+        does(
+            call("read", file_path="src/a.py"),
+            call("read", file_path="src/none.py"),
+            call("bash", command="sleep 5", timeout_ms=50),
+            call("edit", file_path="docs/guide.md", old_string="Guide", new_string="X"),
+            call("record", patterns=["small steps"]),
+        ),
+        says("Next."),
+    )
+    agent = await bench.start()
+    outcome = await agent.go_on()
+    assert (outcome.ending, outcome.calls, len(outcome.knowledge)) == (Ending.TOOLS, 5, 1)
+    await agent.go_on()
+    _, assistant, user = bench.sent()
+    assert [block["tool_use_id"] for block in user["content"]] == [block["id"] for block in assistant["content"]]
+    assert [block.get("is_error", False) for block in user["content"]] == [False, True, True, True, False]
+    assert_valid(bench, 2)
+
+
+@pytest.mark.parametrize(
+    ("reply", "replayed"),
+    [
+        (says("All done."), ["text"]),
+        (says("Shall I go on?"), ["text"]),
+        (says("I will wait for the build."), ["text"]),
+        (says('<tool_use name="write">{"file_path": "src/a.py", "content": ""}</tool_use>'), ["text"]),
+        (says(), []),
+        (says("", "  \n"), []),
+        (Reply([Thinking("Hm.")]), []),
+        (Reply([Thinking("Hm.", signed=False), Text("So.")]), ["text"]),
+        (Reply([Thinking("Hm."), Text("So.")]), ["thinking", "text"]),
+        (Reply([Text("So.")], "stop_sequence"), ["text"]),
+        (Reply([Text("So.")], "tool_use"), ["text"]),
+        (Reply([], "tool_use"), []),
+    ],
+    ids=[
+        "finished",
+        "question",
+        "waits",
+        "prose call",
+        "empty",
+        "blank",
+        "thinks",
+        "unsigned",
+        "signed",
+        "stop",
+        "t",
+        "te",
+    ],
+)
+async def test_a_response_that_does_nothing_is_nudged(make_bench: MakeBench, reply: Reply, replayed: list[str]) -> None:
+    bench = await make_bench(reply, says("Still here."))
+    agent = await bench.start()
+    assert (await agent.go_on()).calls == 0
+    ask = agent.move()
+    assert isinstance(ask, Ask)
+    assert [notice.kind for notice in ask.notices] == [NoticeKind.NUDGE]
+    await agent.go_on()
+    first, *rest = bench.sent()
+    assert [kinds(message["content"]) for message in rest] == ([replayed, ["text"]] if replayed else [])
+    assert 'kind="nudge"' in texts((rest or [first])[-1]["content"])
+    assert agent.commits() == []
+    assert_valid(bench, 2)
+
+
+async def test_nudges_are_bounded(make_bench: MakeBench) -> None:
+    bench = await make_bench(*[says("I will wait.")] * (MAX_NUDGES + 1))
+    agent = await bench.start()
+    for _ in range(MAX_NUDGES + 1):
+        await agent.go_on()
+    assert isinstance(agent.move(), Stop)
+    assert_valid(bench, MAX_NUDGES + 1)
+
+
+@pytest.mark.parametrize(
+    ("reply", "replayed", "results"),
+    [
+        (says("word " * 3_000), ["text"], 0),
+        (Reply([Thinking("hm " * 5_000)]), [], 0),
+        (does(call("write", file_path="src/a.py", content=LONG)), [], 0),
+        (Reply([Text("I write."), call("write", file_path="src/a.py", content=LONG)]), ["text"], 0),
+        (Reply([Thinking("Hm."), call("write", file_path="src/a.py", content=LONG)]), [], 0),
+        (Reply([Text("A."), Thinking("Hm."), call("write", file_path="src/a.py", content=LONG)]), ["text"], 0),
+        (
+            does(
+                call("write", file_path="src/a.py", content="A = 2\n"),
+                call("write", file_path="src/b.py", content=LONG),
+            ),
+            ["tool_use"],
+            1,
+        ),
+    ],
+    ids=["text", "thinking", "first call", "text and call", "thinking and call", "text, thinking, call", "second call"],
+)
+async def test_a_cut_response_runs_nothing(
+    make_bench: MakeBench, reply: Reply, replayed: list[str], results: int
+) -> None:
+    bench = await make_bench(reply, does(call("hand_off", notes="go on")))
+    agent = await bench.start()
+    outcome = await agent.turn(max_tokens=600)
+    assert (outcome.ending, outcome.usage.output_tokens, outcome.calls) == (Ending.CUT, 600, 0)
+    assert (agent.workspace / "src/a.py").read_text() == "A = 1\n"
+    assert (agent.workspace / "src/b.py").read_text() == "B = 1\n"
+    ask = agent.move()
+    assert isinstance(ask, Ask)
+    assert (ask.notices[-1].kind, ask.hand_off_asked) == (NoticeKind.BUDGET_95, True)
+    await agent.go_on()
+    first, *rest = bench.sent()
+    if replayed:
+        assistant, user = rest
+        assert kinds(assistant["content"]) == replayed
+        assert kinds(user["content"])[:results] == ["tool_result"] * results
+        assert all(block["is_error"] for block in user["content"][:results])
+    assert 'kind="budget_95"' in texts((rest or [first])[-1]["content"])
+    assert agent.move() == HandOff(HandoffReason.OUTPUT_LIMIT)
+    assert_valid(bench, 2)
+
+
+async def test_a_full_context_hands_off_at_once(make_bench: MakeBench) -> None:
+    bench = await make_bench(Reply([Text("So far.")], "model_context_window_exceeded"))
+    agent = await bench.start()
+    assert (await agent.go_on()).ending is Ending.CONTEXT_FULL
+    assert agent.move() == HandOff(HandoffReason.CONTEXT_LIMIT)
+
+
+async def test_a_pause_is_sent_back_unchanged(make_bench: MakeBench) -> None:
+    bench = await make_bench(
+        Reply([Text("I look it up."), ServerToolUse({"query": "x"})], "pause_turn"),
+        does(call("read", file_path="src/a.py")),
+        says("Well."),
+    )
+    agent = await bench.start()
+    assert (await agent.go_on()).ending is Ending.PAUSED
+    await agent.go_on()
+    assert [message["role"] for message in bench.sent()] == ["user", "assistant"]
+    assert kinds(bench.sent()[-1]["content"]) == ["text", "server_tool_use"]
+    await agent.go_on()
+    assert [message["role"] for message in bench.sent()] == ["user", "assistant", "user"]
+    assert_valid(bench, 3)
+
+
+async def test_a_refusal_stops_the_agent(make_bench: MakeBench) -> None:
+    bench = await make_bench(Reply([Text("I cannot.")], "refusal", stop_details={"type": "refusal", "category": "x"}))
+    agent = await bench.start()
+    assert (await agent.go_on()).ending is Ending.REFUSED
+    move = agent.move()
+    assert isinstance(move, Stop)
+    assert "refused" in move.detail
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [Cut(), Cut(3), NoMessageStop(), ErrorEvent("overloaded_error"), HttpError(529, "overloaded_error")],
+    ids=repr,
+)
+async def test_after_a_broken_call_the_same_request_is_made_once_more(make_bench: MakeBench, fault: Fault) -> None:
+    writes = [Text("I write."), call("write", file_path="src/a.py", content="A = 2\n")]
+    bench = await make_bench(Reply(writes, fault=fault), Reply(writes), says("Next."))
+    agent = await bench.start()
+    request = agent.request()
+    with pytest.raises(ApplicationError) as caught:
+        await agent.attempt(request)
+    assert not caught.value.non_retryable
+    assert (agent.workspace / "src/a.py").read_text() == "A = 1\n"
+    agent.state = agent.state.after(await agent.attempt(request, number=2))
+    assert bench.sent(0) == bench.sent(1)
+    await agent.go_on()
+    assert [kinds(m["content"]) for m in bench.sent()] == [["text"], ["text", "tool_use"], ["tool_result"]]
+    assert agent.commits() == ["executor-2-converter · turn 1"]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "told"),
+    [
+        (400, "invalid_request_error", REQUEST_REFUSED),
+        (413, "request_too_large", REQUEST_REFUSED),
+        (401, "authentication_error", NEEDS_PERSON),
+    ],
+)
+async def test_a_refused_request_is_not_made_again(make_bench: MakeBench, status: int, kind: str, told: str) -> None:
+    bench = await make_bench(Reply(fault=HttpError(status, kind)))
+    agent = await bench.start()
+    with pytest.raises(ApplicationError) as caught:
+        await agent.turn()
+    assert (caught.value.type, caught.value.non_retryable) == (told, True)
+
+
+UNUSABLE = [
+    (ToolUse("write", '{"file_path": "src/a.py", "content": "half'), "complete JSON object"),
+    (ToolUse("write", '{"file_path": tru3}'), "complete JSON object"),
+    (ToolUse("write", "null"), "complete JSON object"),
+    (ToolUse("write", '["src/a.py"]'), "complete JSON object"),
+    (ToolUse("write", ""), "`file_path` is missing"),
+    (call("wirte", file_path="src/a.py", content=""), "Did you mean write"),
+    (call("submit_plan", plan=[]), "There is no tool"),
+    (call("ask_predecessor", question="?"), "There is no tool"),
+    (call("write", file_path="src/a.py"), "`content` is missing"),
+    (call("write", file_path="src/a.py", content="", mode="w"), "`mode` is not a field"),
+    (call("write", file_path="src/a.py", content=None), "`content` is null"),
+    (call("write", file_path=7, content=""), "`file_path` is a number"),
+    (call("read", file_path="src/a.py", view_range="1-2"), "`view_range` is a string"),
+    (call("bash", command="true", timeout_ms="soon"), "`timeout_ms` is a string"),
+    (call("complete_item", item=["src/a.py"]), "`item` is an array"),
+    (call("finish_step", status="done", summary="x"), "`status`"),
+]
+
+
+async def test_an_unusable_call_gets_an_error_that_helps(make_bench: MakeBench) -> None:
+    """All of them in one response, and each in the API's sight again with the next request."""
+    bench = await make_bench(does(*[unusable for unusable, _ in UNUSABLE]), says("Next."))
+    agent = await bench.start()
+    outcome = await agent.go_on()
+    assert (outcome.calls, outcome.submitted, outcome.refused_submissions) == (len(UNUSABLE), None, 1)
+    await agent.go_on()
+    results = bench.sent()[-1]["content"]
+    for result, (unusable, says_so) in zip(results, UNUSABLE, strict=True):
+        assert result["is_error"], unusable
+        assert says_so in result["content"], unusable
+    assert (agent.workspace / "src/a.py").read_text() == "A = 1\n"
+    assert_valid(bench, 2)
+
+
+async def test_a_call_id_that_comes_twice_runs_once(make_bench: MakeBench) -> None:
+    twice = ToolUse("append", {"file_path": "src/a.py", "content": "X = 1\n", "at_line": 1}, id="toolu_same")
+    bench = await make_bench(does(twice, twice), says("Next."))
+    agent = await bench.start()
+    assert (await agent.go_on()).calls == 1
+    assert (agent.workspace / "src/a.py").read_text() == "A = 1\nX = 1\n"
+    await agent.go_on()
+    assert [kinds(m["content"]) for m in bench.sent()] == [["text"], ["tool_use"], ["tool_result"]]
+    assert_valid(bench, 2)
+
+
+async def test_calls_of_a_response_that_does_not_ask_for_tools(make_bench: MakeBench) -> None:
+    unfinished = ToolUse("write", '{"file_path": "src/a.py", "content": "half')
+    bench = await make_bench(
+        Reply([call("write", file_path="src/a.py", content=""), unfinished], "end_turn"), says("Oh.")
+    )
+    agent = await bench.start()
+    assert (await agent.go_on()).calls == 0
+    await agent.go_on()
+    results = bench.sent()[-1]["content"]
+    assert [block.get("is_error") for block in results] == [True, True, None]
+    assert (agent.workspace / "src/a.py").read_text() == "A = 1\n"
+    assert_valid(bench, 2)
+
+
+async def test_the_longest_argument_a_model_can_write(make_bench: MakeBench) -> None:
+    text = "x = 1\n" * 50_000
+    bench = await make_bench(does(call("write", file_path="src/c.py", content=text)), says("Next."))
+    agent = await bench.start()
+    await agent.turn(max_tokens=128_000)
+    assert (agent.workspace / "src/c.py").read_text() == text
+    await agent.turn()
+    assert_valid(bench, 2)
+
+
+async def test_an_argument_of_five_megabytes(make_bench: MakeBench) -> None:
+    """No model can write so much at once today, so it comes as the journaled response of an earlier attempt."""
+    bench = await make_bench()
+    agent = await bench.start()
+    huge = {
+        "type": "tool_use",
+        "id": "toolu_1",
+        "name": "write",
+        "input": {"file_path": "a", "content": "x" * 5_000_000},
+    }
+    response = Response(id="msg_1", model=MODEL, stop_reason="tool_use", content=(huge,))
+    paid = {"user": [], "response": response.model_dump(mode="json")}
+    bench.folder.store.enter(f"{agent.run_id}/1/{agent.state.head}/response", json.dumps(paid).encode())
+    await agent.turn()
+    node = bench.folder.conversations.node(agent.state.head)
+    assert isinstance(node, Turn)
+    assert "Write long files in parts" in node.results[0]["content"]
+    assert not (agent.workspace / "a").exists()
+    assert bench.statuses() == []
+
+
+async def test_a_lost_conversation_is_no_retry(make_bench: MakeBench) -> None:
+    bench = await make_bench(does(call("read", file_path="src/a.py")), says("Never."))
+    agent = await bench.start()
+    await agent.go_on()
+    head = agent.state.head
+    (bench.folder.path / "store" / "blobs" / head[:2] / head[2:]).write_bytes(b"{}")
+    bench.restart()
+    with pytest.raises(ApplicationError) as caught:
+        await agent.turn()
+    assert (caught.value.type, caught.value.non_retryable) == (CONVERSATION_LOST, True)
+    assert_valid(bench, 1)
+
+
+async def test_a_reader_works_on_when_its_workspace_was_deleted(make_bench: MakeBench) -> None:
+    """Also one that may not write: its workspace is made again before its calls run."""
+    bench = await make_bench(does(call("read", file_path="src/a.py")), says("Next."))
+    planner = bench.assignment(
+        role=Role.PLANNER, name="planner", workspace="plan", step=None, items=(), survey="two files"
+    )
+    agent = await bench.start(planner)
+    for path in sorted(agent.workspace.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    agent.workspace.rmdir()
+    await agent.go_on()
+    await agent.go_on()
+    assert bench.sent()[-1]["content"][0]["content"] == "A = 1\n"
+
+
+async def test_notices_and_answers_follow_the_results(make_bench: MakeBench) -> None:
+    bench = await make_bench(does(call("read", file_path="src/a.py")), says("Next."))
+    agent = await bench.start()
+    await agent.go_on()
+    request = agent.request(notices=[]).model_copy(update={"answers": ("Yes, both.", " ")})
+    await agent.attempt(request)
+    assert [block.get("text", "result") for block in bench.sent()[-1]["content"]] == ["result", "Yes, both."]
+
+
+async def test_the_conversation_only_grows_and_is_read_from_the_cache(make_bench: MakeBench) -> None:
+    reads = Reply([Thinking("I read on."), call("read", file_path="src/a.py")])
+    bench = await make_bench(*[reads] * 6)
+    agent = await bench.start()
+    outcomes = [await agent.go_on() for _ in range(6)]
+    for earlier, later in zip(range(5), range(1, 6), strict=True):
+        assert bench.sent(later)[: len(bench.sent(earlier))] == bench.sent(earlier)
+    assert all(outcome.usage.cache_read_tokens > 1_000 for outcome in outcomes[1:])
+    assert_valid(bench, 6)
+
+
+async def test_no_secret_is_kept(make_bench: MakeBench) -> None:
+    """The model prints every environment and file it can reach; what is stored holds no credential of ours."""
+    bench = await make_bench(
+        does(
+            call("bash", command="env; tr '\\0' '\\n' < /proc/$PPID/environ; cat ../../../../service/credentials.json"),
+            call("bash", command='yes "$(cat ../../../../service/credentials.json)" | head -2000'),
+        ),
+        does(call("hand_off", notes="see the environment")),
     )
     agent = await bench.start()
     await agent.go_on()
-    outcome = await agent.go_on()
-    assert outcome.items
-    assert agent.commits() == ["x"]
+    await agent.go_on()
+    assert (await agent.close()).file is not None
+    assert '"ANTHROPIC_BASE_URL": "http://127.0.0.1' in texts(bench.sent()[-1]["content"])
+    kept = [path for path in bench.state.rglob("*") if path.is_file() and path.parent.name != "service"]
+    assert sum(b"ANTHROPIC_API_KEY" in path.read_bytes() for path in kept) >= 2
+    assert [path for path in kept if KEY.encode() in path.read_bytes()] == []

@@ -226,6 +226,9 @@ def test_a_temporal_that_does_not_answer_is_named(
     assert "127.0.0.1:9" in refused.stderr
     assert "TEMPORAL_ADDRESS" in refused.stderr
     assert not (repository / ".claude").exists()
+    assert not (tmp_path / "state").exists()
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "nonsense")
+    assert "'nonsense' is not of the form host:port" in orchestrate("do it").stderr
 
 
 def test_reading_starts_nothing(orchestrate: Orchestrate, tmp_path: Path) -> None:

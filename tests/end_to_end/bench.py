@@ -5,7 +5,7 @@ import os
 import socket
 import subprocess
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,13 +19,27 @@ from temporalio.client import Client, WorkflowHandle
 from baton.messages import ORCHESTRATION_WORKFLOW, TASK_QUEUE, TaskInput, TaskResult
 from baton.plan import DraftStep, PlanDraft
 from cli.service import Ports, Service, connect, ensure, save_credentials, stop
-from emulator.reply import Model
+from emulator.dialogue import Dialogue, read_dialogue
+from emulator.reply import Block, Model, Reply
+from emulator.request import Request
 from emulator.server import EmulatorServer
 
 RUN_LIMIT = timedelta(seconds=150)
 """No run of a test takes as long; a wedged one fails instead of hanging."""
 
 Handle = WorkflowHandle[Any, TaskResult]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """A model that answers by a function of what the conversation says so far, and so has no state to lose."""
+
+    answer: Callable[[Dialogue], Reply | Sequence[Block]]
+
+    def respond(self, request: Request) -> Reply:
+        """The next message."""
+        answer = self.answer(read_dialogue(request))
+        return answer if isinstance(answer, Reply) else Reply(answer)
 
 
 def git(repository: Path, *arguments: str) -> str:

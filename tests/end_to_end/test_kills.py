@@ -145,19 +145,18 @@ async def run_case(
     host.folder.mkdir()
     save_credentials(host.folder, {"ANTHROPIC_API_KEY": "key-of-the-test", "ANTHROPIC_BASE_URL": api.url})
     client = await own_namespace(await bench.client(), task_id, host.address)
-    async with turns:
-        worker = host.start_worker(point)
-        running = asyncio.create_task(run(client, task(source, "a.py", "b.py", "c.py", "d.py"), task_id))
-        try:
-            if point is not None:
-                async with asyncio.timeout(READY_SECONDS):
-                    assert await ended(worker) == -signal.SIGKILL, (folder / "host" / "worker.log").read_text()
-                worker = host.start_worker(None)
-            result = await running
-        finally:
-            running.cancel()
-            worker.terminate()
-            await ended(worker)
+    worker = host.start_worker(point)
+    running = asyncio.create_task(run(client, task(source, "a.py", "b.py", "c.py", "d.py"), task_id))
+    try:
+        if point is not None:
+            async with asyncio.timeout(READY_SECONDS):
+                assert await ended(worker) == -signal.SIGKILL, (folder / "host" / "worker.log").read_text()
+            worker = host.start_worker(None)
+        result = await running
+    finally:
+        running.cancel()
+        worker.terminate()
+        await ended(worker)
     return Case(
         result=result,
         tree=tree(source, result.ref or "main"),
@@ -173,9 +172,8 @@ def cases(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[di
 
     async def run_all(api: EmulatorServer) -> dict[str | None, Case]:
         points: list[str | None] = [None, *POINTS]
-        turns = asyncio.Semaphore(len(points))
         found = await asyncio.gather(
-            *(run_case(bench, api, tmp_path_factory.mktemp("case"), point, turns) for point in points)
+            *(run_case(bench, api, tmp_path_factory.mktemp("case"), point) for point in points)
         )
         return dict(zip(points, found, strict=True))
 

@@ -1,4 +1,5 @@
-"""A local Temporal server for workflow tests: one process for the whole session, a client for each test."""
+"""A local Temporal server for workflow tests: one process for the whole session, a client for each test, and for the
+modules that run the real activities one worker each."""
 
 import asyncio
 import sys
@@ -6,9 +7,12 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
+
+from tests.workflows.rig import Rig, running_rig
 
 TUNING = (
     "history.transferProcessorMaxPollRPS=500",
@@ -38,3 +42,10 @@ def temporal_address() -> Iterator[str]:
 async def temporal(temporal_address: str) -> AsyncIterator[Client]:
     """A client of this test's own event loop."""
     return await Client.connect(temporal_address, data_converter=pydantic_data_converter)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def rig(temporal_address: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rig]:
+    """The workflows with the real activities, in the event loop of the module's tests."""
+    async with running_rig(temporal_address, tmp_path_factory.mktemp("rig")) as running:
+        yield running

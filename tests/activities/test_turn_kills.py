@@ -1,0 +1,228 @@
+"""One turn killed at every point of its transaction: paid once, applied once, whatever is left is taken up again."""
+
+import asyncio
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from agents_bench import ENVIRONMENT, Agent, Bench, MakeBench, call, does, git, says, texts
+
+from activities.commands import ProcessGroup
+from activities.process_groups import TAG_VARIABLE
+from activities.repository import PrivateRepository
+from activities.store import Store
+from activities.workspace_lock import workspace_lock
+from baton.messages import TurnOutcome
+
+CALLS = does(
+    call("append", file_path="src/a.py", content="A2 = 2\n", at_line=1),
+    call("bash", command="echo made > made.txt; cat src/a.py made.txt"),
+    call("complete_item", item="src/a.py"),
+)
+POINTS = ["response", "tools", "node", "checkpoint", "outcome"]
+
+
+class Killed(BaseException):
+    """The process ends here. No handler of ours may catch it."""
+
+
+class DyingStore(Store):
+    """Writes the entry whose key ends so, and dies."""
+
+    def __init__(self, folder: Path, after: str) -> None:
+        super().__init__(folder)
+        self._after = after
+
+    def enter(self, key: str, data: bytes) -> bytes:
+        entry = super().enter(key, data)
+        if key.endswith(self._after):
+            raise Killed
+        return entry
+
+
+class DyingRepository(PrivateRepository):
+    """Dies where the checkpoint is made, before or after it, or when the calls look at the changes."""
+
+    def __init__(self, folder: Path, point: str) -> None:
+        super().__init__(folder)
+        self._point = point
+
+    async def changed_paths(self, workspace: Path, since: str | None = None) -> Any:
+        if self._point == "tools":
+            raise Killed
+        return await super().changed_paths(workspace, since)
+
+    async def checkpoint(self, workspace: Path, subject: str, trailers: Mapping[str, str]) -> str:
+        if self._point == "node":
+            raise Killed
+        commit = await super().checkpoint(workspace, subject, trailers)
+        if self._point == "checkpoint":
+            raise Killed
+        return commit
+
+
+def arm(bench: Bench, point: str) -> None:
+    """Let this process die at the point."""
+    folder = bench.folder
+    if point in {"response", "outcome"}:
+        folder.store = DyingStore(folder.path / "store", f"/{point}")
+    else:
+        folder.repository = DyingRepository(folder.path, point)
+
+
+async def undisturbed(make_bench: MakeBench) -> tuple[Bench, Agent]:
+    bench = await make_bench(CALLS, says("Next."))
+    return bench, await bench.start()
+
+
+def files(agent: Agent) -> dict[str, str]:
+    return {
+        str(p.relative_to(agent.workspace)): p.read_text() for p in agent.workspace.rglob("*.*") if p.name != ".git"
+    }
+
+
+def assert_applied_once(bench: Bench, agent: Agent, outcome: TurnOutcome) -> None:
+    assert bench.statuses() == [200]
+    assert agent.commits() == ["executor-2-converter · turn 1"]
+    assert files(agent) == {
+        "src/a.py": "A = 1\nA2 = 2\n",
+        "src/b.py": "B = 1\n",
+        "docs/guide.md": "# Guide\n",
+        "made.txt": "made\n",
+    }
+    assert git(agent.workspace, "status", "--porcelain") == ""
+    assert [record.item for record in outcome.items] == ["src/a.py"]
+    assert outcome.items[0].commit == outcome.commit
+    assert outcome.calls == 3
+
+
+@pytest.mark.parametrize("point", POINTS)
+async def test_a_killed_turn_goes_on_where_it_was(make_bench: MakeBench, point: str) -> None:
+    bench, agent = await undisturbed(make_bench)
+    request = agent.request()
+    arm(bench, point)
+    with pytest.raises(Killed):
+        await agent.attempt(request)
+    left = agent.commits()
+    assert len(left) == (1 if point in {"checkpoint", "outcome"} else 0)
+    bench.restart()
+    outcome = await agent.attempt(request, number=2)
+    assert_applied_once(bench, agent, outcome)
+    agent.state = agent.state.after(outcome)
+    await agent.go_on()
+    results = bench.sent()[-1]["content"]
+    assert [texts([block]).splitlines()[0] for block in results[:2]] == [
+        "appended 1 lines to src/a.py, which has 2 lines now",
+        "A = 1",
+    ]
+    assert bench.statuses() == [200, 200]
+
+
+@pytest.mark.parametrize("point", ["checkpoint", "outcome"])
+async def test_a_finished_turn_keeps_its_node(make_bench: MakeBench, point: str) -> None:
+    """Calls are not run again: what they would do now is not what was recorded."""
+    bench, agent = await undisturbed(make_bench)
+    request = agent.request()
+    arm(bench, point)
+    with pytest.raises(Killed):
+        await agent.attempt(request)
+    recorded = git(agent.workspace, "log", "-1", "--format=%(trailers:key=Baton-Result,valueonly)").strip()
+    (agent.workspace / "made.txt").write_text("changed by nobody\n")
+    bench.restart()
+    assert (await agent.attempt(request, number=2)).head == recorded
+    assert (agent.workspace / "made.txt").read_text() == "changed by nobody\n"
+
+
+async def test_killed_twice_at_different_points(make_bench: MakeBench) -> None:
+    bench, agent = await undisturbed(make_bench)
+    request = agent.request()
+    for number, point in enumerate(POINTS, start=1):
+        arm(bench, point)
+        with pytest.raises(Killed):
+            await agent.attempt(request, number=number)
+        bench.restart()
+    assert_applied_once(bench, agent, await agent.attempt(request, number=9))
+
+
+async def test_two_attempts_at_once(make_bench: MakeBench) -> None:
+    """The first one still lives when the second one begins, in another process."""
+    bench, agent = await undisturbed(make_bench)
+    request = agent.request()
+    first = asyncio.create_task(agent.attempt(request))
+    await asyncio.sleep(0)
+    bench.restart()
+    second = asyncio.create_task(agent.attempt(request, number=2))
+    outcomes = await asyncio.gather(first, second)
+    assert outcomes[0] == outcomes[1]
+    assert_applied_once(bench, agent, outcomes[0])
+
+
+async def test_cancelled_in_the_middle_of_a_command(make_bench: MakeBench, tmp_path: Path) -> None:
+    """The half of the work that was done is taken back, the command is over, and the same calls run again."""
+    once = tmp_path / "once"
+    slow = f"echo half >> half.txt; if mkdir {once}; then exec sleep 600; fi; cat src/a.py half.txt"
+    calls = [call("append", file_path="src/a.py", content="A2 = 2\n", at_line=1), call("bash", command=slow)]
+    bench = await make_bench(does(*calls), says("Next."))
+    agent = await bench.start()
+    request = agent.request()
+    attempt = asyncio.create_task(agent.attempt(request))
+    while not once.exists():
+        await asyncio.sleep(0.02)
+    attempt.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await attempt
+    assert not [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "600"]]
+    assert (agent.workspace / "half.txt").exists()
+    bench.restart()
+    agent.state = agent.state.after(await agent.attempt(request, number=2))
+    assert (agent.workspace / "half.txt").read_text() == "half\n"
+    assert (agent.workspace / "src/a.py").read_text() == "A = 1\nA2 = 2\n"
+    await agent.go_on()
+    assert [block.get("is_error", False) for block in bench.sent()[-1]["content"][:2]] == [False, False]
+    assert bench.statuses() == [200, 200]
+    assert agent.commits() == ["executor-2-converter · turn 1"]
+
+
+async def test_a_command_left_running_by_a_killed_process_is_ended(make_bench: MakeBench) -> None:
+    bench, agent = await undisturbed(make_bench)
+    environment = {**ENVIRONMENT, TAG_VARIABLE: "left-over"}
+    left = subprocess.Popen(["sleep", "600"], start_new_session=True, env=environment, cwd=agent.workspace)
+    try:
+        async with workspace_lock(bench.folder.lock_path("step-2")) as lock:
+            lock.remember(ProcessGroup.led_by(left.pid, "left-over"))
+        (agent.workspace / "src/a.py").write_text("half")
+        assert_applied_once(bench, agent, await agent.attempt(agent.request(), number=2))
+        assert left.wait(timeout=1) != 0
+    finally:
+        left.kill()
+
+
+@pytest.mark.parametrize("point", ["response", "checkpoint"])
+async def test_killed_and_the_workspace_deleted(make_bench: MakeBench, point: str) -> None:
+    bench, agent = await undisturbed(make_bench)
+    request = agent.request()
+    arm(bench, point)
+    with pytest.raises(Killed):
+        await agent.attempt(request)
+    shutil.rmtree(agent.workspace)
+    bench.restart()
+    assert_applied_once(bench, agent, await agent.attempt(request, number=2))
+
+
+async def test_a_checkpoint_of_another_turn_is_not_this_one(make_bench: MakeBench) -> None:
+    """The head of the branch belongs to a turn that the workflow never heard of: its work is done anew."""
+    bench = await make_bench(
+        does(call("append", file_path="src/a.py", content="STRAY = 1\n", at_line=1)), CALLS, says("Next.")
+    )
+    agent = await bench.start()
+    request = agent.request()
+    await agent.attempt(request)
+    agent.run_id = "reset-run"
+    outcome = await agent.attempt(request.model_copy(update={"turn": 2}))
+    assert bench.statuses() == [200, 200]
+    assert (agent.workspace / "src/a.py").read_text() == "A = 1\nA2 = 2\n"
+    assert outcome.calls == 3

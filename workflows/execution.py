@@ -1,0 +1,132 @@
+"""The execution of a plan: steps start when their dependencies are merged, chains share slots, merges go one by one.
+
+A failing, hanging or cut-off chain never takes its siblings down: it ends as the result of its own step.
+"""
+
+import asyncio
+from datetime import timedelta
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from baton import report
+    from baton.assignments import executor_assignment
+    from baton.messages import AgentEnd, AgentResult, MergedStep, StepResult, StepStatusWord
+    from baton.plan import Plan, PlanStep, execution_order
+    from baton.results import combined, not_attempted, step_result
+    from baton.schedule import Unit, blocked_by_failure, startable, units
+    from baton.status import with_step
+    from workflows.task_run import TaskRun
+
+HEAD_START = timedelta(seconds=20)
+"""The first of several chains gets so much time to have its prompt cached before the others start."""
+
+
+class Execution:
+    """Executes one plan within a task."""
+
+    def __init__(self, run: TaskRun, plan: Plan) -> None:
+        self._run = run
+        self._plan = plan
+        settings = run.opened.settings
+        parallel = settings.parallel_execution and plan.execution_strategy == "parallel"
+        self._slots = asyncio.Semaphore(settings.max_parallel_agents if parallel else 1)
+        self._chains_at_once = settings.max_parallel_agents if parallel else 1
+        self._merging = asyncio.Lock()
+        self._first_started = False
+
+    async def run(self) -> None:
+        """Every step gets a result. When the task is cancelled, running chains end first and are counted."""
+        waiting = list(execution_order(self._plan))
+        running: set[asyncio.Task[None]] = set()
+        try:
+            while waiting or running:
+                for number in startable(self._plan, waiting, self._run.results):
+                    waiting.remove(number)
+                    running.add(asyncio.create_task(self._one(self._plan.step(number))))
+                done, pending = await workflow.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                running = set(pending)
+                for task in done:
+                    task.result()
+        except asyncio.CancelledError:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+            raise
+
+    async def _one(self, step: PlanStep) -> None:
+        """One step to its result."""
+        run = self._run
+        result = self._hindrance(step) or await self._step(step)
+        run.results[step.step] = result
+        run.status = with_step(run.status, step.step, state=str(result.status), items=result.items)
+        run.happened(f"step {step.step} {result.status}: {result.items.done}/{result.items.total} items done")
+        await run.write(report.step_artifacts(result, run.records, run.knowledge))
+
+    def _hindrance(self, step: PlanStep) -> StepResult | None:
+        """Why a step cannot start, as its result; None when it can."""
+        if blocked_by_failure(self._plan, step.step, self._run.results):
+            return not_attempted(step, "a step that it depends on failed")
+        return None
+
+    async def _step(self, step: PlanStep) -> StepResult:
+        run = self._run
+        start = run.head
+        pieces = units(step, run.opened.settings.budget)
+        chains = await asyncio.gather(*(self._chain(step, unit, start) for unit in pieces))
+        started = [chain for chain in chains if isinstance(chain, AgentResult)]
+        if not started:
+            return not_attempted(step, next(str(chain) for chain in chains))
+        agent = combined(step, started, [str(chain) for chain in chains if isinstance(chain, str)])
+        run.records[step.step] = agent.items
+        merged = await self._merge(step, pieces, start) if agent.totals.agents else None
+        return step_result(step, agent, merged)
+
+    async def _chain(self, step: PlanStep, unit: Unit, start: str) -> AgentResult | str:
+        """One chain of agents in a slot; a sentence when it may not start."""
+        run = self._run
+        async with self._slots:
+            await workflow.wait_condition(lambda: not run.status.paused)
+            if (hindrance := self._no_room()) is not None:
+                return hindrance
+            if self._first_started:
+                await self._let_the_first_get_ahead()
+            self._first_started = True
+            run.status = with_step(run.status, step.step, state="running")
+            run.show()
+            finished = tuple(n for n, result in run.results.items() if result.status is StepStatusWord.OK)
+            assignment = executor_assignment(
+                run.task_id, run.input, run.opened, self._plan, step, unit, start, run.knowledge, finished
+            ).model_copy(update={"allowance": run.allowance(self._chains_at_once)})
+            result = await run.agent(assignment, f"{run.task_id}/step-{unit.label}")
+            run.knowledge = run.knowledge.with_entries(result.knowledge.entries[len(assignment.knowledge.entries) :])
+            return result
+
+    def _no_room(self) -> str | None:
+        run = self._run
+        if run.agents_left() < 1:
+            return f"no further agent is allowed (maxAgents is {run.opened.settings.max_agents})"
+        return run.limit_reached()
+
+    async def _let_the_first_get_ahead(self) -> None:
+        """Siblings read the prompt cache of the first one, once its first answer has begun."""
+        run = self._run
+
+        def warmed() -> bool:
+            at_work = run.status.agents_at_work
+            return run.status.handoffs > 0 or not at_work or any(agent.turn > 0 for agent in at_work)
+
+        try:
+            await workflow.wait_condition(warmed, timeout=HEAD_START)
+        except TimeoutError:
+            return
+
+    async def _merge(self, step: PlanStep, pieces: tuple[Unit, ...], start: str) -> MergedStep:
+        branches = tuple(f"step-{unit.label}" for unit in pieces)
+        async with self._merging:
+            return await self._run.merge(branches, start, step.step, report.commit_subject(step))
+
+
+def was_cancelled(result: AgentResult) -> bool:
+    """A cancelled chain ends normally with what it did; or the cancellation reached the task itself."""
+    return result.end is AgentEnd.CANCELLED or workflow.cancellation_reason() is not None

@@ -1,0 +1,247 @@
+"""What a running task knows and can do: its status and views, its counters, and the actions its phases share.
+
+`TaskRun` holds state that lives as long as the workflow; the phases (`orchestration`, `execution`) decide the order.
+"""
+
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import SearchAttributeKey, SearchAttributeUpdate, WorkflowIDReusePolicy
+from temporalio.exceptions import ApplicationError, ChildWorkflowError, is_cancelled_exception
+
+with workflow.unsafe.imports_passed_through():
+    from activities.tasks import TaskWork
+    from baton.agent import exceeded, remaining
+    from baton.findings import GateResult
+    from baton.knowledge import Knowledge
+    from baton.ledger import ItemRecord
+    from baton.messages import (
+        SEARCH_ATTENTION,
+        SEARCH_PHASE,
+        SEARCH_REPOSITORY,
+        AgentEnd,
+        AgentEvent,
+        AgentResult,
+        Artifact,
+        Assignment,
+        Direction,
+        GateResults,
+        HandoffRow,
+        MergedStep,
+        MergeStep,
+        OpenedTask,
+        RunGates,
+        StepResult,
+        TaskInput,
+        TaskState,
+        TurnLimits,
+        WriteArtifacts,
+    )
+    from baton.pricing import Usage
+    from baton.roles import WRITING_ROLES
+    from baton.status import TaskStatus, details_markdown, with_event, with_happening
+    from workflows import policies
+    from workflows.agent import AgentWorkflow
+    from workflows.attention import Attention
+
+PHASE_KEY = SearchAttributeKey.for_keyword(SEARCH_PHASE)
+REPOSITORY_KEY = SearchAttributeKey.for_keyword(SEARCH_REPOSITORY)
+ATTENTION_KEY = SearchAttributeKey.for_keyword(SEARCH_ATTENTION)
+
+
+class TaskRun:
+    """One task while it runs."""
+
+    def __init__(self, task: TaskInput) -> None:
+        self.input = task
+        self.status = TaskStatus(
+            task_id=workflow.info().workflow_id,
+            task=task.task,
+            repository=task.repository,
+            started_at=workflow.info().start_time,
+        )
+        self.attention = Attention(self.show)
+        self.results: dict[int, StepResult] = {}
+        self.records: dict[int, tuple[ItemRecord, ...]] = {}
+        self.handoffs: list[HandoffRow] = []
+        self.knowledge = Knowledge()
+        self.head = ""
+        self._opened: OpenedTask | None = None
+        self._settled = Usage()
+        self._counted_agents = 0
+
+    # --- facts ---------------------------------------------------------------------------------------------------
+
+    @property
+    def task_id(self) -> str:
+        """The task's id, which is the workflow's."""
+        return self.status.task_id
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the task was opened; before that nothing exists that could be reported."""
+        return self._opened is not None
+
+    @property
+    def opened(self) -> OpenedTask:
+        """What opening the task found."""
+        if self._opened is None:
+            raise ApplicationError("the task was not opened", non_retryable=True)
+        return self._opened
+
+    def take_opened(self, opened: OpenedTask) -> None:
+        """The task is open."""
+        self._opened, self.head = opened, opened.base_commit
+        self.update(
+            repository=opened.source,
+            base_commit=opened.base_commit,
+            base_name=opened.base_name,
+            artifacts=opened.artifacts,
+            warnings=opened.warnings,
+        )
+
+    def agents_left(self, *, keep_integrator: bool = True) -> int:
+        """How many executors, resolvers and integrators may still start; one is kept for the integrator."""
+        kept = 1 if keep_integrator and self.input.integration else 0
+        return self.opened.settings.max_agents - self._counted_agents - kept
+
+    def allowance(self, chains: int = 1) -> TurnLimits:
+        """What one of `chains` that start together may use: an equal part of what is left."""
+        limits = self.opened.settings.limits
+        cap = TurnLimits(cost_usd=limits.cost_usd, output_tokens=limits.output_tokens, model_calls=limits.model_calls)
+        left = remaining(cap, self._settled)
+        return TurnLimits(
+            cost_usd=None if left.cost_usd is None else left.cost_usd / chains,
+            output_tokens=None if left.output_tokens is None else left.output_tokens // chains,
+            model_calls=None if left.model_calls is None else left.model_calls // chains,
+        )
+
+    def limit_reached(self) -> str | None:
+        """Why no further agent may start, in a sentence; None when one may."""
+        return exceeded(self.allowance(), Usage())
+
+    # --- views ---------------------------------------------------------------------------------------------------
+
+    def update(self, **changes: Any) -> None:
+        """Change fields of the status."""
+        self.status = self.status.model_copy(update=changes)
+        self.show()
+
+    def enter(self, phase: str) -> None:
+        """A phase begins."""
+        self.update(phase=phase)
+        self._make_searchable(PHASE_KEY.value_set(phase), REPOSITORY_KEY.value_set(self.status.repository))
+
+    def happened(self, text: str) -> None:
+        """Something worth a line."""
+        self.status = with_happening(self.status, workflow.now(), text)
+        self.show()
+
+    def show(self) -> None:
+        """Bring the views up to date: status, current details, search attribute of what is waited for."""
+        items = self.attention.items
+        if tuple(i.id for i in items) != tuple(i.id for i in self.status.attention):
+            self._make_searchable(ATTENTION_KEY.value_set(items[0].kind if items else ""))
+        state = self.status.state
+        if state in {TaskState.RUNNING, TaskState.WAITING}:
+            state = TaskState.WAITING if items else TaskState.RUNNING
+        self.status = self.status.model_copy(
+            update={"attention": items, "rejected_signals": tuple(self.attention.rejected), "state": state}
+        )
+        workflow.set_current_details(details_markdown(self.status, workflow.now()))
+
+    def _make_searchable(self, *updates: SearchAttributeUpdate[str]) -> None:
+        """Set search attributes where the server has them; upserting an unknown one would wedge the workflow."""
+        if self._opened is not None and self._opened.searchable:
+            workflow.upsert_search_attributes(updates)
+
+    # --- agents --------------------------------------------------------------------------------------------------
+
+    async def agent(self, assignment: Assignment, workflow_id: str) -> AgentResult:
+        """Run a chain of agents to its end. One that dies takes nobody with it: that is its result."""
+        if assignment.role in WRITING_ROLES:
+            self._counted_agents += 1
+        subject = assignment.step.description if assignment.step else assignment.task
+        try:
+            result = await workflow.execute_child_workflow(
+                AgentWorkflow.run,
+                assignment,
+                id=workflow_id,
+                id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
+                static_summary=f"{assignment.name}: {subject}"[:200],
+            )
+        except ChildWorkflowError as error:
+            cancelled = is_cancelled_exception(error)
+            result = AgentResult(
+                agent_id=assignment.name,
+                end=AgentEnd.CANCELLED if cancelled else AgentEnd.FAILED,
+                detail=str(error.cause or error)[:500],
+                items=tuple(ItemRecord(item=item) for item in assignment.items),
+                commit=assignment.start_commit,
+            )
+        self._settled += result.totals.usage
+        at_work = tuple(agent for agent in self.status.agents_at_work if agent.workflow_id != workflow_id)
+        agents = self.status.agents + result.totals.agents
+        self.update(usage=self._settled, agents=agents, agents_at_work=at_work)
+        return result
+
+    async def take_event(self, event: AgentEvent) -> None:
+        """An agent tells how it stands, asks something, or asks for a successor."""
+        self.status = with_event(self.status, event, workflow.now())
+        if event.kind == "attention":
+            self.attention.put(
+                event.attention, event.detail, event.choices, workflow_id=event.workflow_id, step=event.step
+            )
+        if event.handoff is not None:
+            self.handoffs.append(event.handoff)
+        self.show()
+        if event.kind == "lease":
+            granted = event.role not in WRITING_ROLES or self.agents_left(keep_integrator=event.step is not None) > 0
+            self._counted_agents += 1 if granted and event.role in WRITING_ROLES else 0
+            await self.direct(event.workflow_id, Direction(kind="lease", text="granted" if granted else ""))
+
+    async def direct(self, workflow_id: str, direction: Direction) -> None:
+        """Pass something on to a running agent."""
+        try:
+            await workflow.get_external_workflow_handle(workflow_id).signal("direct", direction)
+        except ApplicationError:
+            self.attention.reject(f"{direction.kind}: {workflow_id} does not run any more")
+
+    # --- files and git -------------------------------------------------------------------------------------------
+
+    async def merge(self, branches: tuple[str, ...], start: str, step: int | None, subject: str) -> MergedStep:
+        """Put what the branches changed on the result as one commit."""
+        request = MergeStep(task_id=self.task_id, branches=branches, step=step, subject=subject, start_commit=start)
+        merged: MergedStep = await workflow.execute_activity_method(
+            TaskWork.merge_step,
+            request,
+            task_queue=self.opened.host_queue,
+            summary=f"merge {', '.join(branches[:3])}",
+            **policies.GIT,
+        )
+        self.head = merged.commit
+        return merged
+
+    async def write(self, artifacts: tuple[Artifact, ...]) -> None:
+        """Write files for people."""
+        await workflow.execute_activity_method(
+            TaskWork.write_artifacts,
+            WriteArtifacts(task_id=self.task_id, artifacts=artifacts),
+            task_queue=self.opened.host_queue,
+            summary="write " + ", ".join(artifact.name for artifact in artifacts[:3]),
+            **policies.GIT,
+        )
+
+    async def gates(self, commit: str, workspace: str) -> tuple[GateResult, ...]:
+        """Run all gates on a commit."""
+        gates = self.opened.gates
+        if not gates:
+            return ()
+        found: GateResults = await workflow.execute_activity_method(
+            TaskWork.run_gates,
+            RunGates(task_id=self.task_id, commit=commit, workspace=workspace, gates=gates),
+            task_queue=self.opened.host_queue,
+            summary=f"gates on {workspace}",
+            **policies.gates([gate.timeout for gate in gates]),
+        )
+        return found.results
