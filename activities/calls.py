@@ -3,10 +3,12 @@
 A response that was cut off runs nothing; what it had written of a long file is saved all the same.
 """
 
+import asyncio
 import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 
 from pydantic import BaseModel
 
@@ -14,6 +16,7 @@ from activities.conversations import Conversation
 from activities.predecessor import Predecessor
 from activities.pulse import Pulse
 from activities.task_folder import TaskFolder
+from activities.text_files import count_lines
 from activities.tools import Tools
 from activities.trace import Trace
 from activities.workspace_tools import ownership_of
@@ -26,6 +29,10 @@ from baton.partial_writes import STATE_KEPT_CHARACTERS, PartialWrite, partial_wr
 from baton.pricing import Usage
 from baton.roles import SUBMISSION_TOOLS, WRITING_ROLES
 from baton.tool_schemas import ToolFault, parse
+
+FOREIGN_TOLD = 20
+KEPT_BYTES = 10_000_000
+"""What a command did to a file of somebody else is kept up to this size."""
 
 NOT_RUN_AFTER_END = "Not run: an earlier call of this response ended the work."
 
@@ -79,6 +86,8 @@ class Calls:
             self.trace.begin()
             await self._run_one(call, work)
             self.trace.called(call.name, is_error=bool(work.results[-1].get("is_error")))
+        if any(call.name == "bash" for call in wanted) and self.request.role in WRITING_ROLES:
+            await self._judge_what_commands_changed(work)
         return work
 
     async def _run_one(self, call: ToolCall, work: Work) -> None:
@@ -132,13 +141,32 @@ class Calls:
             task_id=self.request.task_id,
         )
 
+    async def _judge_what_commands_changed(self, work: Work) -> None:
+        """Commands write past the file tools: what they changed of others' files is taken back, kept, and told."""
+        repository, opening = self.folder.repository, self.conversation.opening
+        workspace = self.folder.workspace(self.request.workspace)
+        changes = {change.path: change for change in await repository.changed_paths(workspace)}
+        there = frozenset(await repository.list_files(opening.start_commit)) if changes else frozenset()
+        ownership = ownership_of(self.folder, self.request, opening)
+        foreign = ownership.foreign({path: path in there for path in changes})
+        for refused in foreign:
+            place = workspace / refused.path
+            if place.is_file() and not place.is_symlink() and place.stat().st_size <= KEPT_BYTES:
+                self.folder.store.put(place.read_bytes())
+        if foreign:
+            await repository.restore(workspace, [changes[refused.path] for refused in foreign])
+        told = "\n".join(refused.message for refused in foreign[:FOREIGN_TOLD])
+        remark = f"A command changed files that are not yours; they are as they were before.\n{told}"
+        own = tuple(path for path in changes if path not in {refused.path for refused in foreign})
+        work.add(TurnFacts(written=own, remarks=(remark,) if foreign else ()))
+
     async def _save(self, part: PartialWrite) -> TurnFacts:
         """Put the whole lines of a cut write on disk, by the same tools and rules as any other write."""
         lines, rest = part.whole_lines, part.rest[:STATE_KEPT_CHARACTERS]
         if (refused := await self._refusal(part.file_path)) is not None:
             return TurnFacts(remarks=(_not_kept(refused.message),))
-        exists = (self.folder.workspace(self.request.workspace) / part.file_path).exists()
-        start = (part.at_line or 0) if exists or part.at_line != 1 else 0
+        exists, end = await asyncio.to_thread(_end_of, self.folder.workspace(self.request.workspace) / part.file_path)
+        start = end if part.at_line is None or (not exists and part.at_line == 1) else part.at_line
         if part.tool == "write" and exists:
             saved = SavedPart(file=part.file_path, line_number=0, replaces=True)
             return TurnFacts(saved_part=saved, remarks=(_remark(saved),))
@@ -169,6 +197,13 @@ def doing(call: ToolCall) -> str:
         if isinstance(arguments.get(key), str):
             return f"{call.name} {' '.join(arguments[key].split())}"[:120]
     return call.name
+
+
+def _end_of(file: Path) -> tuple[bool, int]:
+    """Whether there is such a file, and how many lines it has."""
+    if not file.is_file():
+        return False, 0
+    return True, count_lines(file.read_bytes().decode("utf-8", "replace"))
 
 
 def _not_kept(why: str) -> str:

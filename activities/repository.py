@@ -111,6 +111,10 @@ class PrivateRepository:
         """What differs on disk from `since`, else from the last checkpoint; uncommitted changes included."""
         return await self._tree(workspace).changes(since)
 
+    async def restore(self, workspace: Path, changes: Iterable[Change]) -> None:
+        """Take changes since the last checkpoint back."""
+        await self._tree(workspace).restore(changes)
+
     async def left_out(self, workspace: Path) -> list[LeftOut]:
         """What a checkpoint would not hold, and why."""
         return await self._tree(workspace).left_out()

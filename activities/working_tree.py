@@ -7,7 +7,7 @@ lock) counts. Caches, nested repositories and links that lead outside are never 
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -124,6 +124,20 @@ class WorkingTree:
         await self._move(wanted, last)
         await self.git.output("read-tree", "--reset", "-u", wanted)
         await self.git.output("clean", "-f", "-d", "-q")
+
+    async def restore(self, changes: Iterable[Change]) -> None:
+        """Take these changes back: files as the last checkpoint has them, new ones gone."""
+        await self._synchronise_index()
+        known = b""
+        for change in changes:
+            place = self.path / change.path
+            if place.is_dir() and not place.is_symlink():
+                remove_tree(place)
+            place.unlink(missing_ok=True)
+            if change.kind is not ChangeKind.ADDED:
+                known += os.fsencode(change.path) + b"\0"
+        if known:
+            await self.git.output("checkout-index", "-f", "-z", "--stdin", stdin=known)
 
     async def _synchronise_index(self) -> str:
         last = await self.last()

@@ -21,6 +21,9 @@ from baton.messages import (
 from baton.roles import Role, agent_id
 
 MORE_BUDGET, SKIP_ITEM, STOP = "more_budget", "skip_item", "stop"
+FRUITLESS_AT_MOST = 2
+"""Handoffs in a row without an item, a diff or a finding; a third agent is never started on the same."""
+
 NO_PROGRESS_CHOICES = (MORE_BUDGET, SKIP_ITEM, STOP)
 
 
@@ -34,6 +37,8 @@ def successor(assignment: Assignment, state: AgentState, manifest: Manifest, cho
     finished = {record.item for record in done}
     paused = manifest.reason is HandoffReason.PAUSED
     fruitless = 0 if choice or state.progressed else assignment.totals.fruitless + (0 if paused else 1)
+    if not choice and manifest.repeats(assignment.manifest):
+        fruitless = FRUITLESS_AT_MOST
     return assignment.model_copy(
         update={
             "generation": assignment.generation + 1,

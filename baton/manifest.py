@@ -75,7 +75,10 @@ class Link(Stored):
 
 
 class Manifest(Stored):
-    """What `agent-<n>-handoff.json` holds, and the input of the successor's run."""
+    """What `agent-<n>-handoff.json` holds, and the input of the successor's run.
+
+    `cut_off`: the item in progress stands where an output that was too long was cut off.
+    """
 
     agent_id: str
     task_id: str
@@ -87,6 +90,7 @@ class Manifest(Stored):
     context: Context
     completed_items: tuple[str, ...] = ()
     in_progress_item: InProgressItem | None = None
+    cut_off: bool = False
     pending_items: tuple[str, ...] = ()
     decisions_made: tuple[Decision, ...] = ()
     issues_encountered: tuple[Issue, ...] = ()
@@ -94,6 +98,13 @@ class Manifest(Stored):
     notes: str | None = None
     verification: Verification = Verification()
     chain: tuple[Link, ...] = ()
+
+
+    def repeats(self, before: "Manifest | None") -> bool:
+        """Whether all came to a stop where the agent before did: the same output cut off, and nothing of it kept."""
+        if before is None or not (self.cut_off and before.cut_off):
+            return False
+        return _place(self.in_progress_item) == _place(before.in_progress_item)
 
 
 class HandOffClaim(Submitted):
@@ -169,6 +180,7 @@ def complete(
         ),
         completed_items=finished,
         in_progress_item=in_progress,
+        cut_off=in_progress is not None and facts.saved_part is not None and in_progress.file == facts.saved_part.file,
         pending_items=tuple(item for item in pending if in_progress is None or item != in_progress.file),
         decisions_made=_decisions(facts.knowledge, inherited),
         issues_encountered=_issues(facts.knowledge, inherited),
@@ -230,6 +242,10 @@ def _from_part(part: SavedPart, claimed: InProgressItem | None) -> InProgressIte
         remaining_work=todo,
         partial_state=part.rest or None,
     )
+
+
+def _place(item: InProgressItem | None) -> tuple[str, int | None] | None:
+    return (item.file, item.line_number) if item else None
 
 
 def _decisions(knowledge: Iterable[Entry], inherited: Manifest | None) -> tuple[Decision, ...]:

@@ -16,7 +16,7 @@ STATE_KEPT_CHARACTERS = 2_000
 
 
 class PartialWrite(Stored):
-    """A cut `write` or `append`, as far as its raw JSON went. `at_line` is None for a `write`."""
+    """A cut `write` or `append`, as far as its raw JSON went. `at_line` is None where it was not written (yet)."""
 
     tool: str
     file_path: str
@@ -47,10 +47,8 @@ def partial_write(response: Response) -> PartialWrite | None:
     path, content, at_line = (arguments.get(key) for key in ("file_path", "content", "at_line"))
     if not isinstance(path, str) or not isinstance(content, str):
         return None
-    if last["name"] == "append" and not isinstance(at_line, int):
-        return None
     return PartialWrite(
-        tool=last["name"], file_path=path, content=content, at_line=at_line if last["name"] == "append" else None
+        tool=last["name"], file_path=path, content=content, at_line=at_line if isinstance(at_line, int) else None
     )
 
 

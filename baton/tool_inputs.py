@@ -48,8 +48,8 @@ class Append(Submitted):
     twice. A missing file is created when at_line is 0."""
 
     file_path: FilePath
-    content: str = Field(description="Text to add, with its final line end", min_length=1)
     at_line: int = Field(ge=0, description="How many lines the file has now")
+    content: str = Field(description="Text to add, with its final line end", min_length=1)
 
 
 class Edit(Submitted):

@@ -14,7 +14,15 @@ with workflow.unsafe.imports_passed_through():
     from activities.agents import Agents
     from activities.turn import Turns
     from baton.agent import AgentState, Ask, Finish, HandOff, Stop, next_move
-    from baton.chain import MORE_BUDGET, NO_PROGRESS_CHOICES, SKIP_ITEM, agent_event, result, successor
+    from baton.chain import (
+        FRUITLESS_AT_MOST,
+        MORE_BUDGET,
+        NO_PROGRESS_CHOICES,
+        SKIP_ITEM,
+        agent_event,
+        result,
+        successor,
+    )
     from baton.manifest import HandoffReason
     from baton.messages import (
         AGENT_WORKFLOW,
@@ -36,9 +44,6 @@ with workflow.unsafe.imports_passed_through():
     from workflows import policies
 
 EVENT_INTERVAL = timedelta(seconds=30)
-FRUITLESS_AT_MOST = 2
-"""Handoffs in a row without an item, a diff or a finding; a third agent is never started on the same."""
-
 REPLACED_FROM_FACTS = frozenset({CONVERSATION_LOST, REQUEST_REFUSED})
 TURNS = {
     Role.PLANNER: Turns.plan,
@@ -286,7 +291,8 @@ def _no_progress(closed: ClosedAgent, detail: str) -> str:
     manifest = closed.manifest
     at = manifest.in_progress_item.file if manifest.in_progress_item else next(iter(manifest.pending_items), "the step")
     why = f" ({detail})" if detail else ""
+    what = "were cut off at the same place" if manifest.cut_off else "had no item done, no change and no finding"
     return (
-        f"{manifest.from_agent.id} and its predecessor handed off without any item done, any change or any finding"
-        f"{why}. They were at {at}; {len(manifest.pending_items)} items are pending."
+        f"{manifest.from_agent.id} and its predecessor {what}{why}. They were at {at}; "
+        f"{len(manifest.pending_items)} items are pending."
     )

@@ -105,6 +105,16 @@ async def test_the_successor_is_told_where_to_go_on(make_bench: MakeBench) -> No
     assert f"go on with append at_line {kept}" in texts(bench.sent()[0]["content"])
 
 
+async def test_an_append_that_names_its_line_last_goes_to_the_end_of_the_file(make_bench: MakeBench) -> None:
+    _, agent = await cut(make_bench, does(call("hand_off")), file_path="src/a.py", content=WHOLE, at_line=1)
+    text = (agent.workspace / "src/a.py").read_text()
+    assert text == "A = 1\n" + "".join(LINES[: text.count("\n") - 1])
+    await agent.go_on()
+    item = (await agent.close()).manifest.in_progress_item
+    assert item is not None
+    assert item.line_number == text.count("\n") > 10
+
+
 @pytest.mark.parametrize("missing", [0, 1])
 async def test_an_append_to_a_missing_file(make_bench: MakeBench, missing: int) -> None:
     _, agent = await cut(make_bench, does(call("hand_off")), file_path="src/new.py", at_line=missing, content=WHOLE)
@@ -160,7 +170,7 @@ async def test_cut_at_every_place_of_an_escape(make_bench: MakeBench, end: str) 
     written = {"\n": "\\n", "\r\n": "\\r\\n"}[end]
     content = "".join(rf"é\"\u00e9 \ud83d\ude00 \\ 日本 {number}{written}" for number in range(60))
     expected = "".join(f'é"é 😀 \\ 日本 {number}{end}' for number in range(60)).encode()
-    names = [f"src/new_{number}.py" for number in range(14)]
+    names = [f"src/new_{number}.py" for number in range(9)]
     raws = [f'{{"file_path": "{name}", "content": "{content}"}}' for name in names]
     bench = await make_bench(*[Reply([ToolUse("write", raw)]) for raw in raws])
     agent = await bench.start()

@@ -28,13 +28,18 @@ def test_an_append_goes_on_at_its_line() -> None:
     assert part.at_line == 12
 
 
+def test_an_append_whose_line_was_still_to_come_goes_to_the_end() -> None:
+    part = partial_write(cut("append", '{"file_path": "a.py", "content": "x\\n'))
+    assert part is not None
+    assert (part.whole_lines, part.at_line) == ("x\n", None)
+
+
 @pytest.mark.parametrize(
     "response",
     [
         cut("write", '{"content": "x\\n", "file_path": "a'),
         cut("write", '{"file_path": "a.py"'),
         cut("write", ""),
-        cut("append", '{"file_path": "a.py", "content": "x\\n'),
         cut("append", '{"file_path": "a.py", "content": "x\\n", "at_line": 1'),
         cut("edit", '{"file_path": "a.py", "old_string": "x'),
         cut("write", '{"file_path": "a.py", "content": "x\\n', "tool_use"),

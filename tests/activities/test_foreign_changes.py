@@ -1,0 +1,38 @@
+"""What a command changes outside its step's files is taken back, kept, and told to the model (invariant 3)."""
+
+from agents_bench import MakeBench, call, does, says, texts
+
+FOREIGN = "echo spoiled > docs/guide.md; echo mine >> src/a.py; echo new > src/notes.txt"
+
+
+async def test_foreign_changes_of_a_command_are_restored_and_told(make_bench: MakeBench) -> None:
+    bench = await make_bench(does(call("bash", command=FOREIGN)), says("noted"))
+    agent = await bench.start()
+    before = {name: (agent.workspace / name).read_text() for name in ("docs/guide.md",)}
+    outcome = await agent.turn()
+    assert {name: (agent.workspace / name).read_text() for name in before} == before
+    assert (agent.workspace / "src/a.py").read_text().endswith("mine\n")
+    assert (agent.workspace / "src/notes.txt").read_text() == "new\n"
+    assert outcome.files_changed == 2
+    await agent.turn()
+    told = texts(bench.sent()[-1]["content"])
+    assert "A command changed files that are not yours" in told
+    assert "docs/guide.md" in told
+    assert "notes.txt" not in told
+    kept = [path.read_bytes() for path in (bench.folder.path / "store" / "blobs").rglob("*") if path.is_file()]
+    assert b"spoiled\n" in kept
+
+
+async def test_a_command_that_changes_only_its_own_files_is_told_nothing(make_bench: MakeBench) -> None:
+    bench = await make_bench(does(call("bash", command="echo mine >> src/a.py")), says("noted"))
+    agent = await bench.start()
+    assert (await agent.turn()).files_changed == 1
+    await agent.turn()
+    assert "not yours" not in texts(bench.sent()[-1]["content"])
+
+
+async def test_a_deleted_file_of_somebody_else_comes_back(make_bench: MakeBench) -> None:
+    bench = await make_bench(does(call("bash", command="rm docs/guide.md; mkdir docs/guide.md; touch docs/guide.md/x")))
+    agent = await bench.start()
+    await agent.turn()
+    assert (agent.workspace / "docs/guide.md").read_text() == "# Guide\n"
