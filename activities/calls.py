@@ -119,7 +119,7 @@ class Calls:
     def _faulty(self, call: ToolCall) -> TurnFacts:
         """A submission that cannot be read counts against its bound; a hand-off ends the agent all the same."""
         if call.name == "hand_off":
-            return unreadable_hand_off(call.input)
+            return unreadable_hand_off(None if call.fault else call.input)
         return TurnFacts(refused_submissions=1 if call.name == SUBMISSION_TOOLS[self.request.role] else 0)
 
     async def _evidence(self, call: ToolCall, work: Work) -> Evidence:

@@ -86,6 +86,10 @@ class Executor:
             return ()
         return following.reads()
 
+    def _before(self) -> str:
+        completed = len(self._manifest.get("completed_items") or [])
+        return f"; {completed} items were completed by the agents before this one" if completed else ""
+
     def _end(self) -> list[Block]:
         if self._list_is_cut:
             return self._hand_off("All items shown to me are done; the list goes on, so a successor gets the rest.")
@@ -96,7 +100,7 @@ class Executor:
         left_over = [work.item for work in self._items if work.outcome in (None, "skipped")]
         summary = (
             f"The {STAND_IN}, worked by the rules of pyupgrade and flynt: {done['changed']} items changed, "
-            f"{done['unchanged']} right as they were, {len(left_over)} skipped."
+            f"{done['unchanged']} right as they were, {len(left_over)} skipped{self._before()}."
         )
         result: dict[str, Any] = {
             "status": "partial" if left_over or refused else "ok",

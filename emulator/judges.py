@@ -82,8 +82,9 @@ def _submit(dialogue: Dialogue, tool: str, answer: Mapping[str, Any], text: str)
 
 
 def _gates(dialogue: Dialogue) -> str:
-    gates = dialogue.assignment.get("gates")
-    return f"Gates as given: {str(gates)[:300]}" if gates else "No gates were given."
+    gates = dialogue.assignment.get("gates") or []
+    told = [f"{gate.get('name')} {str(gate.get('status')).replace('_', ' ')}" for gate in gates]
+    return f"Gates as given: {', '.join(told)}." if told else "No gates were given."
 
 
 def _paths(value: Any) -> Iterator[str]:

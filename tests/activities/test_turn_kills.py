@@ -31,7 +31,7 @@ class Killed(BaseException):
 
 
 class DyingStore(Store):
-    """Writes the entry whose key ends so, and dies."""
+    """Writes the entry with this word in its key, and dies."""
 
     def __init__(self, folder: Path, after: str) -> None:
         super().__init__(folder)
@@ -39,7 +39,7 @@ class DyingStore(Store):
 
     def enter(self, key: str, data: bytes) -> bytes:
         entry = super().enter(key, data)
-        if key.endswith(self._after):
+        if self._after in key:
             raise Killed
         return entry
 
@@ -68,7 +68,7 @@ class DyingRepository(PrivateRepository):
 def arm(bench: Bench, point: str) -> None:
     """Let this process die at the point."""
     folder = bench.folder
-    if point in {"response", "outcome"}:
+    if point in {"response", "answer", "outcome"}:
         folder.store = DyingStore(folder.path / "store", f"/{point}")
     else:
         folder.repository = DyingRepository(folder.path, point)

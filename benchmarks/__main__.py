@@ -1,0 +1,55 @@
+"""`python -m benchmarks`: every measurement, one table each, and all figures in one JSON file."""
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks import commands, growth, handoffs
+from benchmarks.table import Row, show
+from cli.service import ensure, stop
+from tests.workflows.rig import local_server, running_rig
+
+
+async def _in_process(folder: Path) -> dict[str, list[Row]]:
+    async with local_server() as address, running_rig(address, folder) as rig:
+        return {
+            "Handing off at a budget of 32 000 output tokens": await handoffs.measure(rig, 32_000),
+            "Handing off at a budget of 6 000 output tokens": await handoffs.measure(rig, 6_000),
+            "Growth of an agent's history and store": await growth.measure(rig, 50, 500),
+        }
+
+
+def main() -> None:
+    """Measure, print, and write the figures where `--json` says."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to FILE")
+    options = parser.parse_args()
+    console = Console(width=130)
+    with tempfile.TemporaryDirectory(prefix="baton-bench-") as scratch:
+        folder = Path(scratch)
+        (folder / "rig").mkdir()
+        tables = asyncio.run(_in_process(folder / "rig"))
+        state = folder / "state"
+        ensure(state, embedded_only=True)
+        try:
+            tables["Commands, as whole processes"] = commands.measure(state)
+        finally:
+            stop(state)
+    for title, rows in tables.items():
+        show(title, rows, console)
+    if options.json:
+        figures = {title: [asdict(row) for row in rows] for title, rows in tables.items()}
+        options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    sys.stdout.flush()
+    os._exit(0)  # temporalio on CPython 3.11 may abort in the interpreter's own shutdown
+
+
+if __name__ == "__main__":
+    main()
