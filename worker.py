@@ -13,7 +13,6 @@ import sys
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -142,12 +141,11 @@ async def _connect(arguments: argparse.Namespace) -> Client:
 
 
 def _anthropic_client(credentials: Credentials) -> anthropic.AsyncAnthropic:
-    """A client with the newest credentials; the same one as long as they stay the same, for its open connections."""
+    """A client with the newest credentials."""
     found = credentials.current()
     return _client_of(*(found.get(name) for name in CREDENTIAL_NAMES))
 
 
-@lru_cache(maxsize=2)
 def _client_of(api_key: str | None, auth_token: str | None, base_url: str | None) -> anthropic.AsyncAnthropic:
     return anthropic.AsyncAnthropic(
         api_key=api_key, auth_token=auth_token, base_url=base_url, max_retries=0, open_telemetry=False

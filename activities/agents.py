@@ -18,7 +18,7 @@ from activities.workspaces import prepare_workspace
 from baton.conversation import Opening
 from baton.facts import AgentFacts
 from baton.first_message import assignment_fields, assignment_message
-from baton.manifest import FromAgent, Handing, complete
+from baton.manifest import FromAgent, Handing, HandoffReason, complete
 from baton.messages import Assignment, CloseAgent, ClosedAgent, OpenedAgent
 from baton.plan import Plan
 from baton.roles import WRITING_ROLES, agent_id
@@ -65,7 +65,10 @@ class Agents:
 
     @activity.defn(name="close_agent")
     async def close_agent(self, request: CloseAgent) -> ClosedAgent:
-        """Complete and verify the manifest from facts, write it for people, and tell what the agent submitted."""
+        """Complete and verify the manifest from facts, and tell what the agent submitted.
+
+        It is written for people where work is left: for a successor, and where the chain was stopped.
+        """
         assignment = request.assignment
         folder = self._tasks.folder(assignment.task_id)
         async with pulse("writing the manifest"), workspace_lock(folder.lock_path(assignment.workspace)):
@@ -73,7 +76,8 @@ class Agents:
             changed = await _changed(folder, request) if assignment.role in WRITING_ROLES else []
         manifest = complete(_handing(request), facts, changed, corrections)
         file = None
-        if request.successor and folder.record.opened.settings.persist_state:
+        unfinished = request.successor or request.reason is not HandoffReason.SUBTASK_COMPLETE
+        if unfinished and folder.record.opened.settings.persist_state:
             file = await asyncio.to_thread(Artifacts(folder.artifacts).write_handoff, manifest)
         submission = facts.submission
         if submission is not None and submission.tool == "submit_plan":

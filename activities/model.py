@@ -194,6 +194,9 @@ class _Collected:
                 ModelFault(f"the stream ended without a complete response (stop reason {self.stop_reason})")
             )
         broken = self._settle_inputs()
+        for block in self.content:
+            if block["type"] == "text":
+                block["text"] = _storable(block["text"])
         return Response(
             id=self.id,
             model=self.model,
@@ -225,7 +228,7 @@ class _Collected:
         """Give every call its input; returns the raw JSON, by call id, of inputs that are no complete JSON object."""
         broken = {}
         for index, pieces in self.raw_inputs.items():
-            raw = "".join(pieces)
+            raw = _storable("".join(pieces))
             if not raw:
                 continue
             block = self.content[index]
@@ -235,6 +238,11 @@ class _Collected:
                 found = _object(raw, partial=True) or {}
             block["input"] = found
         return broken
+
+
+def _storable(text: str) -> str:
+    """The text with surrogate pairs made one character, and halves of them, which no UTF-8 can hold, replaced."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _object(raw: str, *, partial: bool = False) -> dict[str, Any] | None:

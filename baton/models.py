@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict
 class Stored(BaseModel):
     """A frozen value that outlives the process that made it."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", serialize_by_alias=True)
+    model_config = ConfigDict(frozen=True, extra="ignore", serialize_by_alias=True, defer_build=True)
 
 
 class Submitted(BaseModel):
     """A frozen value that somebody typed or a language model produced."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True, defer_build=True)

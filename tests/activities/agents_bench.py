@@ -189,6 +189,7 @@ class Bench:
         (state / "service" / "credentials.json").write_text(json.dumps(credentials), encoding="utf-8")
         self.longest_silence = timedelta(seconds=20)
         self.runs = 0
+        self.heartbeats: list[dict[str, Any]] = []
         self.restart()
 
     def restart(self) -> None:
@@ -223,6 +224,7 @@ class Bench:
         """Temporal's side of one attempt of an activity."""
         environment = ActivityEnvironment()
         environment.info = replace(environment.info, workflow_run_id=run_id, attempt=attempt)
+        environment.on_heartbeat = self.heartbeats.append
         return environment
 
     def assignment(self, **changes: Any) -> Assignment:

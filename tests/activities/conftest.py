@@ -21,8 +21,8 @@ def serve() -> Iterator[Serve]:
     """Serves these replies, one after the other."""
     with ExitStack() as stack:
 
-        def start(*replies: Answer) -> EmulatorServer:
-            return stack.enter_context(EmulatorServer(script(*replies)))
+        def start(*replies: Answer, tokens_per_second: float = 0) -> EmulatorServer:
+            return stack.enter_context(EmulatorServer(script(*replies), tokens_per_second=tokens_per_second))
 
         yield start
 
@@ -31,8 +31,8 @@ def serve() -> Iterator[Serve]:
 def make_bench(tmp_path: Path, source: Path, serve: Serve) -> MakeBench:
     """A task whose model gives these replies."""
 
-    async def make(*replies: Answer) -> Bench:
-        bench = Bench(tmp_path / "state", source, serve(*replies))
+    async def make(*replies: Answer, tokens_per_second: float = 0) -> Bench:
+        bench = Bench(tmp_path / "state", source, serve(*replies, tokens_per_second=tokens_per_second))
         await bench.create()
         return bench
 

@@ -183,6 +183,13 @@ async def test_a_call_without_any_input_has_an_empty_one(serve: Serve) -> None:
     assert (found.input, found.fault) == ({}, None)
 
 
+@pytest.mark.parametrize(("sent", "kept"), [("half \ud83d", "half \ufffd"), ("\ud83d\ude00 ä\0", "😀 ä\0")])
+async def test_text_can_be_stored_whatever_the_model_writes(serve: Serve, sent: str, kept: str) -> None:
+    response = await respond(serve(Reply([Text(sent), ToolUse("write", '{"content": "' + sent[:1] + '"}')])))
+    assert response.content[0]["text"] == kept
+    assert Response.model_validate_json(response.model_dump_json()) == response
+
+
 async def test_blocks_of_server_tools_are_kept(serve: Serve) -> None:
     response = await respond(serve(Reply([Text("I look."), ServerToolUse({"query": "x"})], "pause_turn")))
     assert response.ending is Ending.PAUSED

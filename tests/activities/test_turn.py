@@ -17,6 +17,7 @@ from baton.manifest import HandoffReason
 from baton.messages import CONVERSATION_LOST, NEEDS_PERSON, REQUEST_REFUSED
 from baton.roles import Role
 from emulator.reply import (
+    Block,
     Cut,
     ErrorEvent,
     Fault,
@@ -198,7 +199,7 @@ async def test_a_refusal_stops_the_agent(make_bench: MakeBench) -> None:
     ids=repr,
 )
 async def test_after_a_broken_call_the_same_request_is_made_once_more(make_bench: MakeBench, fault: Fault) -> None:
-    writes = [Text("I write."), call("write", file_path="src/a.py", content="A = 2\n")]
+    writes: list[Block] = [Text("I write."), call("write", file_path="src/a.py", content="A = 2\n")]
     bench = await make_bench(Reply(writes, fault=fault), Reply(writes), says("Next."))
     agent = await bench.start()
     request = agent.request()
@@ -366,6 +367,18 @@ async def test_the_conversation_only_grows_and_is_read_from_the_cache(make_bench
         assert bench.sent(later)[: len(bench.sent(earlier))] == bench.sent(earlier)
     assert all(outcome.usage.cache_read_tokens > 1_000 for outcome in outcomes[1:])
     assert_valid(bench, 6)
+
+
+async def test_heartbeats_say_what_is_done_and_how_far_it_is(make_bench: MakeBench) -> None:
+    slow = Reply([Text("word " * 500), call("bash", command="sleep 1.2")])
+    bench = await make_bench(slow, tokens_per_second=250)
+    agent = await bench.start()
+    await agent.go_on()
+    told = [(beat["doing"], beat["tokens"]) for beat in bench.heartbeats]
+    while_writing = [tokens for doing, tokens in told if doing == "model"]
+    assert while_writing == sorted(set(while_writing))
+    assert len(while_writing) >= 2
+    assert told[-1] == ("bash sleep 1.2", 0)
 
 
 async def test_no_secret_is_kept(make_bench: MakeBench) -> None:

@@ -42,6 +42,11 @@ class Rules:
         return answer if isinstance(answer, Reply) else Reply(answer)
 
 
+def generation(dialogue: Dialogue) -> int:
+    """The number of an agent in its chain, from 1."""
+    return int(dialogue.assignment["agent_id"].partition("~")[2] or 1)
+
+
 def git(repository: Path, *arguments: str) -> str:
     """The output of git."""
     command = ["git", "-C", str(repository), "-c", "user.name=Ada", "-c", "user.email=ada@example.org", *arguments]

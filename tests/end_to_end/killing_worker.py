@@ -93,11 +93,12 @@ class Killer:
                 asyncio.get_running_loop().call_later(WITHIN_COMMAND_SECONDS, self)
             return await original(this, name, raw_input)
 
-        Tools.call = wrapped  # type: ignore[method-assign]
+        Tools.call = wrapped  # type: ignore[method-assign, assignment]
 
 
 def _asks(request: ModelRequest, *_: object) -> bool:
-    return sum(message["role"] == "assistant" for message in request.messages) == TURN - 1
+    """Whether the request is that of the turn: one answer stands in it already."""
+    return [message["role"] for message in request.messages].count("assistant") == TURN - 1
 
 
 def _entry(kind: str) -> Due:

@@ -47,7 +47,10 @@ class Desk:
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """The program to its end."""
         process = self.start(*arguments)
-        out, err = process.communicate(timeout=LIMIT_SECONDS)
+        try:
+            out, err = process.communicate(timeout=LIMIT_SECONDS)
+        finally:
+            process.kill()  # one that hangs must not outlive its test; one that has ended is not touched
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
     def git(self, *arguments: str) -> str:

@@ -1,5 +1,5 @@
 """SIGKILL at every point of a turn, and of the server: the run ends as an unkilled one does, and nothing is paid for
-or done twice. Each case has a worker process, a state directory and a namespace of its own, and all run side by side."""
+or done twice. Each case has a worker process, a state directory and a namespace of its own; all run side by side."""
 
 import asyncio
 import signal
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
@@ -21,7 +22,7 @@ from baton.messages import TaskResult, TaskState
 from cli import processes
 from cli.processes import python_command
 from cli.service import inspect, save_credentials
-from emulator.reply import Reply, Text, Thinking, ToolUse
+from emulator.reply import Block, Reply, Text, Thinking, ToolUse
 from emulator.request import Request
 from emulator.server import EmulatorServer
 from tests.end_to_end.bench import Bench, commands_below, own_home, paid_turns, repository, run, statuses, task, tree
@@ -52,28 +53,27 @@ class Editor:
         if turn == 1 and self._on_second is not None:
             self._on_second.set()
         seconds = "300" if "during-tool" in (request.user_id or "") else "0.3"
-        return Reply(
-            (
-                [ToolUse("read", {"file_path": name}) for name in ("a.py", "b.py", "c.py", "d.py")],
-                [
-                    Thinking("The number first, then the remark."),
-                    Text("I change the first file in two ways. " * 8),
-                    ToolUse("edit", {"file_path": "a.py", "old_string": "0", "new_string": "10"}),
-                    ToolUse("bash", {"command": f"echo '# once' >> a.py; {ONCE.format(seconds=seconds)}"}),
-                    ToolUse("complete_item", {"item": "a.py"}),
-                ],
-                [
-                    Thinking("A thought is bound to every byte before it."),
-                    ToolUse("append", {"file_path": "b.py", "content": "more = 1\n", "at_line": 1}),
-                    ToolUse("complete_item", {"item": "b.py"}),
-                    ToolUse("edit", {"file_path": "c.py", "old_string": "2", "new_string": "12"}),
-                    ToolUse("complete_item", {"item": "c.py"}),
-                    ToolUse("complete_item", {"item": "d.py", "outcome": "unchanged"}),
-                    ToolUse("record", {"decisions": [{"decision": "two digits", "rationale": "room to grow"}]}),
-                ],
-                [ToolUse("finish_step", {"status": "ok", "summary": "edited"})],
-            )[turn]
-        )
+        turns: list[list[Block]] = [
+            [ToolUse("read", {"file_path": name}) for name in ("a.py", "b.py", "c.py", "d.py")],
+            [
+                Thinking("The number first, then the remark."),
+                Text("I change the first file in two ways. " * 8),
+                ToolUse("edit", {"file_path": "a.py", "old_string": "0", "new_string": "10"}),
+                ToolUse("bash", {"command": f"echo '# once' >> a.py; {ONCE.format(seconds=seconds)}"}),
+                ToolUse("complete_item", {"item": "a.py"}),
+            ],
+            [
+                Thinking("A thought is bound to every byte before it."),
+                ToolUse("append", {"file_path": "b.py", "content": "more = 1\n", "at_line": 1}),
+                ToolUse("complete_item", {"item": "b.py"}),
+                ToolUse("edit", {"file_path": "c.py", "old_string": "2", "new_string": "12"}),
+                ToolUse("complete_item", {"item": "c.py"}),
+                ToolUse("complete_item", {"item": "d.py", "outcome": "unchanged"}),
+                ToolUse("record", {"decisions": [{"decision": "two digits", "rationale": "room to grow"}]}),
+            ],
+            [ToolUse("finish_step", {"status": "ok", "summary": "edited"})],
+        ]
+        return Reply(turns[turn])
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ async def ended(process: subprocess.Popen[bytes]) -> int:
 async def own_namespace(client: Client, name: str, address: str) -> Client:
     """A client in a new namespace, once the server knows it."""
     await client.workflow_service.register_namespace(
-        RegisterNamespaceRequest(namespace=name, workflow_execution_retention_period={"seconds": 86_400})
+        RegisterNamespaceRequest(namespace=name, workflow_execution_retention_period=Duration(seconds=86_400))
     )
     found = await Client.connect(address, namespace=name, data_converter=pydantic_data_converter)
     async with asyncio.timeout(READY_SECONDS):
@@ -135,9 +135,7 @@ async def own_namespace(client: Client, name: str, address: str) -> Client:
                 return found
 
 
-async def run_case(
-    bench: Bench, api: EmulatorServer, folder: Path, point: str | None, turns: asyncio.Semaphore
-) -> Case:
+async def run_case(bench: Bench, api: EmulatorServer, folder: Path, point: str | None) -> Case:
     """One run whose worker is killed at `point`; the next worker starts at once, as the supervisor would do it."""
     task_id = f"kill-{point or 'never'}"
     source = repository(folder / "project", FILES)

@@ -39,7 +39,7 @@ def temporal_address() -> Iterator[str]:
 
 
 @pytest.fixture
-async def temporal(temporal_address: str) -> AsyncIterator[Client]:
+async def temporal(temporal_address: str) -> Client:
     """A client of this test's own event loop."""
     return await Client.connect(temporal_address, data_converter=pydantic_data_converter)
 

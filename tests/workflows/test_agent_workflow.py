@@ -1,6 +1,7 @@
 """A handoff for every reason, through the real workflows: what was done stays done, and the successor goes on."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from baton.messages import TaskResult, TaskState, TurnRequest
 from baton.status import TaskStatus
 from emulator.dialogue import Dialogue
 from emulator.reply import Block, HttpError, Reply, Text, ToolUse
-from tests.end_to_end.bench import Rules, git, statuses, task
+from tests.end_to_end.bench import Rules, generation, git, statuses, task
 from tests.workflows.rig import Attempt, Rig, answer, attention, manifests, status, until
 from workflows.orchestration import OrchestrationWorkflow
 
@@ -31,11 +32,6 @@ def editing(dialogue: Dialogue) -> Sequence[Block]:
         return [FINISH]
     edit = {"file_path": left[0], "old_string": "old", "new_string": "new"}
     return [ToolUse("edit", edit), ToolUse("complete_item", {"item": left[0]})]
-
-
-def generation(dialogue: Dialogue) -> int:
-    """1 for the first agent of a chain."""
-    return int((dialogue.assignment["agent_id"].split("~") + ["1"])[1])
 
 
 def three_files(rig: Rig) -> Path:
@@ -183,6 +179,8 @@ async def test_cancel_stops_at_once_and_keeps_what_was_done(rig: Rig) -> None:
     assert now.state is TaskState.CANCELLED
     assert now.items.done == 1
     assert (Path(now.artifacts) / "report.md").is_file()
+    manifest = json.loads((Path(now.artifacts) / "agent-1-handoff.json").read_text(encoding="utf-8"))
+    assert (manifest["reason"], manifest["status"], manifest["completed_items"]) == ("cancelled", "stopped", ["a.py"])
     assert git(source, "show", f"baton/{handle.id}:a.py") == "new = 1\n"
     assert git(source, "show", f"baton/{handle.id}:b.py") == "old = 2\n"
 

@@ -3,6 +3,7 @@ exactly once or reported as not done, nothing done is lost, every token is count
 API's rules. And a long life: what an agent leaves per turn does not grow."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from emulator.reply import (
 )
 from emulator.request import Request
 from emulator.server import EmulatorServer
-from tests.end_to_end.bench import Handle, Rules, git, statuses, task, tree
+from tests.end_to_end.bench import Handle, Rules, generation, git, statuses, task, tree
 from tests.workflows.rig import Attempt, Rig, answer, manifests, status
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -73,16 +74,13 @@ FAULTS: Mapping[str, Fault] = {
 }
 DEATHS = ("before", "after", "meanwhile")
 
-Place = tuple[int, int]
-"""An agent's number in its chain, and a turn of it, both from 0."""
-
 
 def work(item: str) -> Sequence[Block]:
     """Not safe to do twice, on purpose."""
     return [ToolUse("bash", {"command": f"echo done >> {item}"}), ToolUse("complete_item", {"item": item})]
 
 
-def play(response: str, dialogue: Dialogue) -> Reply | Sequence[Block]:
+def play(response: str, dialogue: Dialogue) -> Reply:
     """One response of the script, fitted to where the conversation stands."""
     done = [call.input["item"] for call in dialogue.done("complete_item")]
     left = [item for item in dialogue.assignment["items"] if item not in done]
@@ -112,19 +110,21 @@ def play(response: str, dialogue: Dialogue) -> Reply | Sequence[Block]:
 
 
 class Script:
-    """Plays responses and faults by their place; works steadily where the script says nothing."""
+    """Each agent plays its own list of responses, then works steadily. Faults come by the number of the request."""
 
-    def __init__(self, responses: Mapping[Place, str], faults: Mapping[Place, str]) -> None:
+    def __init__(self, responses: Sequence[Sequence[str]], faults: Mapping[int, str]) -> None:
         self._responses = responses
-        self._faults = dict(faults)
+        self._faults = faults
+        self._asked = 0
 
     def respond(self, request: Request) -> Reply:
-        """The answer; a fault comes once, its place is answered when it is asked again."""
+        """The answer; what a fault swallows is answered when it is asked again."""
+        self._asked += 1
         dialogue = read_dialogue(request)
-        agent = int((dialogue.assignment["agent_id"].split("~") + ["1"])[1]) - 1
-        reply = play(self._responses.get((agent, dialogue.turn), "work"), dialogue)
-        assert isinstance(reply, Reply)
-        fault = self._faults.pop((agent, dialogue.turn), None)
+        agent = generation(dialogue) - 1
+        own = self._responses[agent] if agent < len(self._responses) else ()
+        reply = play(own[dialogue.turn] if dialogue.turn < len(own) else "work", dialogue)
+        fault = self._faults.get(self._asked)
         return Reply(reply.blocks, reply.stop_reason, FAULTS[fault]) if fault else reply
 
 
@@ -180,12 +180,9 @@ def assert_all_is_accounted_for(source: Path, result: TaskResult, api: EmulatorS
         for kind in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     )
     assert result.usage.model_calls == len(paid)
-    handed = manifests(result)
-    assert len(handed) == result.handoffs < MOST_AGENTS
-    assert [link["to_agent"]["id"] for link in handed[:-1]] == [link["from_agent"]["id"] for link in handed[1:]]
-
-
-places = st.tuples(st.integers(0, 2), st.integers(0, 3))
+    by_status = Counter(manifest["status"] for manifest in manifests(result))
+    assert by_status["handoff_required"] == result.handoffs < MOST_AGENTS
+    assert by_status["stopped"] == by_status.total() - result.handoffs <= (result.state is not TaskState.DONE)
 
 
 @settings(
@@ -196,13 +193,13 @@ places = st.tuples(st.integers(0, 2), st.integers(0, 3))
     suppress_health_check=list(HealthCheck),
 )
 @given(
-    responses=st.dictionaries(places, st.sampled_from(RESPONSES), min_size=2, max_size=8),
-    faults=st.dictionaries(places, st.sampled_from(sorted(FAULTS)), max_size=2),
+    responses=st.lists(st.lists(st.sampled_from(RESPONSES), min_size=2, max_size=5), min_size=2, max_size=4),
+    faults=st.dictionaries(st.integers(1, 10), st.sampled_from(sorted(FAULTS)), max_size=2),
     deaths=st.dictionaries(st.integers(3, 14), st.sampled_from(DEATHS), max_size=2),
     choice=st.sampled_from(["more_budget", "skip_item", "stop"]),
 )
 async def test_whatever_happens_everything_is_accounted_for(
-    rig: Rig, responses: dict[Place, str], faults: dict[Place, str], deaths: dict[int, str], choice: str
+    rig: Rig, responses: list[list[str]], faults: dict[int, str], deaths: dict[int, str], choice: str
 ) -> None:
     source = rig.repository(a="start\n", b="start\n", c="start\n")
     with rig.api(Script(responses, faults)) as api, rig.around(Deaths(deaths)):
