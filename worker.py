@@ -41,7 +41,7 @@ from baton.messages import TASK_QUEUE
 from workflows.agent import AgentWorkflow
 from workflows.orchestration import OrchestrationWorkflow
 
-PAYLOAD_THRESHOLD_BYTES = 64 * 1024
+PAYLOAD_THRESHOLD_BYTES = 128 * 1024
 
 
 def main() -> None:

@@ -51,5 +51,7 @@ class Trace:
             "seconds": round(time.monotonic() - self._started, 3),
             **fields,
         }
+        # A folder that somebody deleted costs earlier lines, never a turn.
+        self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")

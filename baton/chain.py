@@ -20,11 +20,11 @@ from baton.messages import (
 )
 from baton.roles import Role, agent_id
 
-MORE_BUDGET, SKIP_ITEM, STOP = "more_budget", "skip_item", "stop"
+MORE_BUDGET, SKIP_ITEM, REPLAN, STOP = "more_budget", "skip_item", "replan", "stop"
 FRUITLESS_AT_MOST = 2
 """Handoffs in a row without an item, a diff or a finding; a third agent is never started on the same."""
 
-NO_PROGRESS_CHOICES = (MORE_BUDGET, SKIP_ITEM, STOP)
+NO_PROGRESS_CHOICES = (MORE_BUDGET, SKIP_ITEM, REPLAN, STOP)
 
 
 def successor(assignment: Assignment, state: AgentState, manifest: Manifest, choice: str | None = None) -> Assignment:

@@ -99,7 +99,6 @@ class Manifest(Stored):
     verification: Verification = Verification()
     chain: tuple[Link, ...] = ()
 
-
     def repeats(self, before: "Manifest | None") -> bool:
         """Whether all came to a stop where the agent before did: the same output cut off, and nothing of it kept."""
         if before is None or not (self.cut_off and before.cut_off):

@@ -219,6 +219,7 @@ class AgentEnd(StrEnum):
 
     FINISHED = "finished"
     STOPPED = "stopped"
+    REPLAN = "replan"
     BLOCKED = "blocked"
     FAILED = "failed"
     CANCELLED = "cancelled"

@@ -98,7 +98,7 @@ def task_state(results: Sequence[StepResult], verdicts: Iterable[GateVerdict], c
     return TaskState.DONE
 
 
-_FRUITLESS = {StepStatusWord.FAILED, StepStatusWord.NOT_ATTEMPTED}
+_FRUITLESS = {StepStatusWord.FAILED, StepStatusWord.BLOCKED, StepStatusWord.NOT_ATTEMPTED}
 
 
 def _status(agent: AgentResult, items: ItemCounts, said: object, merged: MergedStep | None) -> StepStatusWord:

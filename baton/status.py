@@ -92,6 +92,8 @@ class TaskStatus(Stored):
 
 
 HAPPENINGS_KEPT = 40
+DESCRIPTION_CHARACTERS = 160
+"""The status stays small with the largest plan; the plan itself has the whole text."""
 
 
 def planned(steps: tuple[PlanStep, ...]) -> tuple[StepStatus, ...]:
@@ -100,7 +102,7 @@ def planned(steps: tuple[PlanStep, ...]) -> tuple[StepStatus, ...]:
         StepStatus(
             step=step.step,
             agent_type=step.agent_type,
-            description=step.description,
+            description=step.description[:DESCRIPTION_CHARACTERS],
             depends_on=step.depends_on,
             items=ItemCounts(total=len(step.items), open=len(step.items)),
         )

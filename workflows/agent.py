@@ -18,6 +18,7 @@ with workflow.unsafe.imports_passed_through():
         FRUITLESS_AT_MOST,
         MORE_BUDGET,
         NO_PROGRESS_CHOICES,
+        REPLAN,
         SKIP_ITEM,
         agent_event,
         result,
@@ -193,6 +194,8 @@ class AgentWorkflow:
         event = self._event("handoff", handoff=closed)
         if following.totals.fruitless >= FRUITLESS_AT_MOST:
             choice = await self._ask_person("no_progress", _no_progress(closed, detail), NO_PROGRESS_CHOICES)
+            if choice == REPLAN:
+                return await self._end(AgentEnd.REPLAN, reason, "no progress; a person asked for a new plan")
             if choice not in {MORE_BUDGET, SKIP_ITEM}:
                 return await self._end(AgentEnd.BLOCKED, reason, "stopped by a person: no progress")
             following = successor(assignment, state, closed.manifest, choice)

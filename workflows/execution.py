@@ -34,16 +34,24 @@ class Execution:
         self._chains_at_once = settings.max_parallel_agents if parallel else 1
         self._merging = asyncio.Lock()
         self._first_started = False
+        self.replan_wanted = False
 
     async def run(self) -> None:
-        """Every step gets a result. When the task is cancelled, running chains end first and are counted."""
-        waiting = list(execution_order(self._plan))
+        """Every step gets a result; once a new plan is wanted, no further one is started.
+
+        When the task is cancelled, running chains end first and are counted.
+        """
+        waiting = [number for number in execution_order(self._plan) if number not in self._run.results]
         running: set[asyncio.Task[None]] = set()
         try:
             while waiting or running:
+                if self.replan_wanted:
+                    waiting.clear()
                 for number in startable(self._plan, waiting, self._run.results):
                     waiting.remove(number)
                     running.add(asyncio.create_task(self._one(self._plan.step(number))))
+                if not running:
+                    return
                 done, pending = await workflow.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 running = set(pending)
                 for task in done:
@@ -73,12 +81,13 @@ class Execution:
         run = self._run
         start = run.head
         pieces = units(step, run.opened.settings.budget)
-        chains = await asyncio.gather(*(self._chain(step, unit, start) for unit in pieces))
+        chains = await _ended([asyncio.create_task(self._chain(step, unit, start)) for unit in pieces])
         started = [chain for chain in chains if isinstance(chain, AgentResult)]
         if not started:
             return not_attempted(step, next(str(chain) for chain in chains))
         agent = combined(step, started, [str(chain) for chain in chains if isinstance(chain, str)])
         run.records[step.step] = agent.items
+        self.replan_wanted = self.replan_wanted or any(chain.end is AgentEnd.REPLAN for chain in started)
         merged = await self._merge(step, pieces, start) if agent.totals.agents else None
         return step_result(step, agent, merged)
 
@@ -125,6 +134,15 @@ class Execution:
         branches = tuple(f"step-{unit.label}" for unit in pieces)
         async with self._merging:
             return await self._run.merge(branches, start, step.step, report.commit_subject(step))
+
+
+async def _ended(chains: list[asyncio.Task[AgentResult | str]]) -> list[AgentResult | str]:
+    """What the chains came to. A cancelled one still says what it did; `gather` alone would throw that away."""
+    try:
+        await asyncio.gather(*chains)
+    except asyncio.CancelledError:
+        await asyncio.gather(*chains, return_exceptions=True)
+    return ["the task was cancelled first" if chain.cancelled() else chain.result() for chain in chains]
 
 
 def was_cancelled(result: AgentResult) -> bool:

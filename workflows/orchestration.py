@@ -32,6 +32,7 @@ with workflow.unsafe.imports_passed_through():
         task_id_fault,
     )
     from baton.plan import Plan
+    from baton.replan import remark, replanned
     from baton.report_facts import ReportFacts
     from baton.results import not_attempted, task_state
     from baton.settings import Phase
@@ -153,15 +154,29 @@ class OrchestrationWorkflow:
             await self._open()
             plan = await self._planning()
             if plan is not None and not task.plan_only:
-                self._run.enter("executing")
-                await Execution(self._run, plan).run()
-                await self._integrate(plan)
+                await self._execute(plan)
+                await self._integrate()
             return await self._finish(cancelled=False)
         except (asyncio.CancelledError, FailureError) as error:
             if not is_cancelled_exception(error) or not self._run.is_open:
                 raise
             await asyncio.shield(self._finish(cancelled=True))
             raise
+
+    async def _execute(self, plan: Plan) -> None:
+        """Execute the plan, and new plans for what is left as long as a person asks for one."""
+        for _ in range(MAX_REPLANS):
+            self._run.enter("executing")
+            execution = Execution(self._run, plan)
+            await execution.run()
+            if not execution.replan_wanted:
+                return
+            self._run.enter("planning")
+            run = self._run
+            again = await self._approved_plan([remark(plan, run.results, run.records)])
+            if again is None:
+                return
+            plan = again
 
     async def _open(self) -> None:
         run = self._run
@@ -180,19 +195,19 @@ class OrchestrationWorkflow:
         run.enter("planning")
         baseline = asyncio.create_task(run.gates(run.opened.base_commit, "baseline"))
         try:
-            plan = await self._approved_plan()
+            plan = await self._approved_plan([])
             self._baseline = await baseline
         finally:
             baseline.cancel()
         return plan
 
-    async def _approved_plan(self) -> Plan | None:
-        remarks: list[str] = []
+    async def _approved_plan(self, remarks: list[str]) -> Plan | None:
+        """A plan that nobody objects to, put after what is over of an earlier one; None when a person stopped it."""
         for _ in range(MAX_REPLANS):
             plan = await self._one_plan(remarks)
             if plan is None:
                 return None
-            await self._settle(plan)
+            plan = await self._settle(plan)
             answer = await self._approval("planning")
             if answer is None or answer.choice == "approve":
                 return plan
@@ -226,9 +241,12 @@ class OrchestrationWorkflow:
                 return None
             remarks += [answer.comment] if answer.comment else []
 
-    async def _settle(self, plan: Plan) -> None:
+    async def _settle(self, plan: Plan) -> Plan:
         """Make the plan known to this host and to people."""
         run = self._run
+        if self._plan is not None and run.results:
+            after = replanned(self._plan, run.results, run.records, plan)
+            plan, run.results, run.records = after.plan, after.results, after.records
         self._plan = plan
         await workflow.execute_activity_method(
             TaskWork.settle_plan,
@@ -237,8 +255,11 @@ class OrchestrationWorkflow:
             summary="settle the plan",
             **policies.GIT,
         )
-        run.update(steps=planned(plan.plan), warnings=(*run.opened.warnings, *plan.notes))
+        over = {step.step: step for step in run.status.steps if step.step in run.results}
+        steps = tuple(over.get(step.step, step) for step in planned(plan.plan))
+        run.update(steps=steps, warnings=(*run.opened.warnings, *plan.notes))
         run.happened(f"plan with {len(plan.plan)} steps and {sum(len(step.items) for step in plan.plan)} items")
+        return plan
 
     async def _approval(self, phase: Phase) -> Answer | None:
         settings = self._run.opened.settings
@@ -246,9 +267,9 @@ class OrchestrationWorkflow:
             return None
         return await self._run.attention.ask("approval", f"Approve {phase}?", ("approve", "reject"))
 
-    async def _integrate(self, plan: Plan) -> None:
-        run = self._run
-        if run.head == run.opened.base_commit:
+    async def _integrate(self) -> None:
+        run, plan = self._run, self._plan
+        if plan is None or run.head == run.opened.base_commit:
             return
         run.enter("integrating")
         answer = await self._approval("integration")

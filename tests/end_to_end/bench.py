@@ -24,7 +24,7 @@ from emulator.reply import Block, Model, Reply
 from emulator.request import Request
 from emulator.server import EmulatorServer
 
-RUN_LIMIT = timedelta(seconds=150)
+RUN_LIMIT = timedelta(seconds=240)
 """No run of a test takes as long; a wedged one fails instead of hanging."""
 
 Handle = WorkflowHandle[Any, TaskResult]

@@ -6,15 +6,13 @@ import signal
 import subprocess
 import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from google.protobuf.duration_pb2 import Duration
 from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowFailureError
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 
@@ -25,15 +23,30 @@ from cli.service import inspect, save_credentials
 from emulator.reply import Block, Reply, Text, Thinking, ToolUse
 from emulator.request import Request
 from emulator.server import EmulatorServer
-from tests.end_to_end.bench import Bench, commands_below, own_home, paid_turns, repository, run, statuses, task, tree
+from tests.end_to_end.bench import (
+    Bench,
+    commands_below,
+    git,
+    own_home,
+    paid_turns,
+    repository,
+    run,
+    start,
+    statuses,
+    task,
+    tree,
+)
 from tests.end_to_end.killing_worker import POINTS
 
 pytestmark = pytest.mark.end_to_end
 
-FILES = {name: f"value = {number}\n" for number, name in enumerate(("a.py", "b.py", "c.py", "d.py"))} | {
-    ".gitignore": "*.flag\n"
-}
-READY_SECONDS = 60.0
+ITEMS = ("a.py", "b.py", "c.py", "d.py")
+FILES = {name: f"value = {number}\n" for number, name in enumerate(ITEMS)} | {".gitignore": "*.flag\n"}
+EDITED = FILES | {"a.py": "value = 10\n# once\n", "b.py": "value = 1\nmore = 1\n", "c.py": "value = 12\n"}
+READY_SECONDS = 120.0
+CANCEL_SECONDS = 5.0
+"""A second until the worker hears of it, two for the command to end by itself, and the report."""
+
 ASKED_TWICE = {"streaming", "after-response"}
 """Points at which the provider has answered and nothing knows of it yet: only another request can tell the answer."""
 
@@ -54,7 +67,7 @@ class Editor:
             self._on_second.set()
         seconds = "300" if "during-tool" in (request.user_id or "") else "0.3"
         turns: list[list[Block]] = [
-            [ToolUse("read", {"file_path": name}) for name in ("a.py", "b.py", "c.py", "d.py")],
+            [ToolUse("read", {"file_path": name}) for name in ITEMS],
             [
                 Thinking("The number first, then the remark."),
                 Text("I change the first file in two ways. " * 8),
@@ -80,8 +93,8 @@ class Editor:
 class Case:
     """What one run came to."""
 
-    result: TaskResult
-    tree: dict[str, str]
+    point: str | None
+    outcome: dict[str, object]
     paid: Counter[tuple[str, str]]
     was_killed: bool
     left_running: list[str]
@@ -144,7 +157,7 @@ async def run_case(bench: Bench, api: EmulatorServer, folder: Path, point: str |
     save_credentials(host.folder, {"ANTHROPIC_API_KEY": "key-of-the-test", "ANTHROPIC_BASE_URL": api.url})
     client = await own_namespace(await bench.client(), task_id, host.address)
     worker = host.start_worker(point)
-    running = asyncio.create_task(run(client, task(source, "a.py", "b.py", "c.py", "d.py"), task_id))
+    running = asyncio.create_task(run(client, task(source, *ITEMS), task_id))
     try:
         if point is not None:
             async with asyncio.timeout(READY_SECONDS):
@@ -155,71 +168,83 @@ async def run_case(bench: Bench, api: EmulatorServer, folder: Path, point: str |
         running.cancel()
         worker.terminate()
         await ended(worker)
+    paid = paid_turns(api, task_id)
     return Case(
-        result=result,
-        tree=tree(source, result.ref or "main"),
-        paid=paid_turns(api, task_id),
+        point=point,
+        outcome=outcome(source, result, paid),
+        paid=paid,
         was_killed=(host.folder / "killed").exists(),
         left_running=commands_below(host.folder),
     )
 
 
-@pytest.fixture(scope="module")
-def cases(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str | None, Case]]:
-    """All cases by their point; None is the run that nobody kills."""
+def outcome(source: Path, result: TaskResult, paid: Counter[tuple[str, str]]) -> dict[str, object]:
+    """What must not depend on any kill."""
+    return {
+        "state": result.state,
+        "files": {name: git(source, "show", f"{result.ref}:{name}") for name in tree(source, result.ref or "main")},
+        "items": (result.items.changed, result.items.unchanged),
+        "agents": (result.agents, result.handoffs),
+        "turns": len(paid),
+        "model calls": result.usage.model_calls,
+        "output tokens": result.usage.output_tokens,
+    }
 
-    async def run_all(api: EmulatorServer) -> dict[str | None, Case]:
-        points: list[str | None] = [None, *POINTS]
-        found = await asyncio.gather(
-            *(run_case(bench, api, tmp_path_factory.mktemp("case"), point) for point in points)
-        )
-        return dict(zip(points, found, strict=True))
 
-    with ExitStack() as stack:
-        stack.enter_context(own_home(tmp_path_factory.mktemp("home")))
-        api = stack.enter_context(EmulatorServer(Editor()))
-        found = asyncio.run(run_all(api))
+def test_a_worker_killed_at_every_point_of_a_turn(bench: Bench, tmp_path: Path) -> None:
+    points: list[str | None] = [None, *POINTS]
+
+    async def run_all(api: EmulatorServer) -> list[Case]:
+        return await asyncio.gather(*(run_case(bench, api, tmp_path / str(point), point) for point in points))
+
+    with own_home(tmp_path / "home"), EmulatorServer(Editor()) as api:
+        unkilled, *killed = asyncio.run(run_all(api))
         assert statuses(api).keys() == {200}
-        yield found
+    assert unkilled.outcome["state"] is TaskState.DONE
+    assert unkilled.outcome["files"] == EDITED
+    assert [case.point for case in killed if not case.was_killed] == []
+    assert {case.point: case.left_running for case in killed if case.left_running} == {}
+    assert {case.point: case.outcome for case in killed if case.outcome != unkilled.outcome} == {}
+    assert {case.point for case in killed if sorted(case.paid.values()) == [1, 1, 1, 2]} == ASKED_TWICE
+    assert {case.point for case in killed if list(case.paid.values()) == [1, 1, 1, 1]} == POINTS.keys() - ASKED_TWICE
 
 
-def test_the_run_that_nobody_kills(cases: dict[str | None, Case]) -> None:
-    unkilled = cases[None]
-    assert unkilled.result.state is TaskState.DONE
-    assert list(unkilled.paid.values()) == [1, 1, 1, 1]
-    assert unkilled.result.usage.model_calls == 4
-
-
-@pytest.mark.parametrize("point", POINTS)
-def test_a_worker_killed_within_a_turn(cases: dict[str | None, Case], point: str) -> None:
-    killed, unkilled = cases[point], cases[None]
-    assert killed.was_killed
-    assert killed.result.state is TaskState.DONE
-    assert killed.tree == unkilled.tree
-    assert killed.left_running == []
-    assert sorted(killed.paid.values()) == [1, 1, 1, 2 if point in ASKED_TWICE else 1]
-    assert killed.result.usage.output_tokens == unkilled.result.usage.output_tokens
-    assert killed.result.items == unkilled.result.items
-    assert (killed.result.agents, killed.result.handoffs) == (1, 0)
-
-
-async def test_the_server_killed_within_a_turn(bench: Bench, tmp_path: Path, cases: dict[str | None, Case]) -> None:
+async def test_the_server_killed_within_a_turn(bench: Bench, tmp_path: Path) -> None:
     second_turn = threading.Event()
     source = repository(tmp_path / "project", FILES)
     before = inspect(bench.state)
     assert before is not None
     with bench.api(Editor(second_turn)) as api:
-        running = asyncio.create_task(
-            run(await bench.client(), task(source, "a.py", "b.py", "c.py", "d.py"), "kill-server")
-        )
+        running = asyncio.create_task(run(await bench.client(), task(source, *ITEMS), "kill-server"))
         assert await asyncio.to_thread(second_turn.wait, READY_SECONDS)
         processes.kill(before.server)
         result = await running
-        assert result.state is TaskState.DONE
-        assert tree(source, result.ref or "main") == cases[None].tree
-        assert list(paid_turns(api, "kill-server").values()) == [1, 1, 1, 1]
+        paid = paid_turns(api, "kill-server")
+        assert list(paid.values()) == [1, 1, 1, 1]
         assert statuses(api) == {200: 4}
+    assert outcome(source, result, paid)["files"] == EDITED
+    assert result.state is TaskState.DONE
     after = inspect(bench.state)
     assert after is not None
     assert after.server != before.server
     assert after.worker == before.worker
+
+
+async def test_cancel_ends_the_command_that_runs(bench: Bench, tmp_path: Path) -> None:
+    task_id = "cancel-during-tool"
+    source = repository(tmp_path / "project", FILES)
+    folder = bench.state / "tasks" / task_id
+    loop = asyncio.get_running_loop()
+    with bench.api(Editor()) as api:
+        handle = await start(await bench.client(), task(source, *ITEMS), task_id)
+        async with asyncio.timeout(READY_SECONDS):
+            while not (folder / "workspaces" / "step-1" / "once.flag").exists():
+                await asyncio.sleep(0.05)
+        assert any("sleep 300" in command for command in commands_below(folder))
+        cancelled = loop.time()
+        await handle.cancel()
+        with pytest.raises(WorkflowFailureError):
+            await handle.result()
+        assert loop.time() - cancelled < CANCEL_SECONDS
+        assert commands_below(folder) == []
+        assert statuses(api) == {200: 2}

@@ -4,6 +4,7 @@ real SDK against the emulator. What the worker process adds is left out, so that
 import asyncio
 import inspect
 import json
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -103,7 +104,7 @@ class Rig:
 
     async def start(self, given: TaskInput) -> Handle:
         """Start a task under an id of its own."""
-        return await bench.start(self.client, given, f"task-{next(self.numbers)}")
+        return await bench.start(self.client, given, f"task-{uuid.uuid4().hex[:12]}")
 
     async def run(self, given: TaskInput) -> TaskResult:
         """Start a task and wait for its end."""

@@ -201,7 +201,8 @@ async def asked_without_progress(rig: Rig, source: Path, choice: str) -> tuple[T
     with rig.api(Rules(hesitant)) as api:
         handle = await rig.start(task(source, *ITEMS, outputBudget=4_000))
         item = await attention(handle)
-        assert (item.kind, item.choices) == ("no_progress", ("more_budget", "skip_item", "stop"))
+        assert item.kind == "no_progress"
+        assert {"more_budget", "skip_item", "stop"} <= set(item.choices)
         assert "b.py" in item.question
         waiting, asked = await status(handle), len(api.requests)
         await asyncio.sleep(0.3)

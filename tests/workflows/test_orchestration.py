@@ -5,7 +5,7 @@ The fakes are registered under the real names of the child workflow and the acti
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -13,9 +13,7 @@ from typing import Any
 import pytest
 from temporalio import activity, workflow
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
-from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
@@ -46,8 +44,6 @@ from baton.pricing import Usage
 from baton.roles import Role
 from baton.settings import Layer, resolve
 from baton.status import TaskStatus
-from cli.dev_server import server_binary
-from tests.workflows.rig import SERVER_SETTINGS
 from workflows.orchestration import OrchestrationWorkflow
 
 GATE = GateSpec(name="tests", command="pytest", kind=GateKind.TEST)
@@ -191,26 +187,6 @@ class Bench:
 
 
 Start = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def temporal_address() -> Iterator[str]:
-    """A dev server for the tests of this file."""
-    with asyncio.Runner() as runner:
-        environment = runner.run(
-            WorkflowEnvironment.start_local(
-                dev_server_existing_path=str(server_binary()),
-                dev_server_extra_args=[a for value in SERVER_SETTINGS for a in ("--dynamic-config-value", value)],
-            )
-        )
-        yield environment.client.service_client.config.target_host
-        runner.run(environment.shutdown())
-
-
-@pytest.fixture
-async def temporal(temporal_address: str) -> Client:
-    """A client of this test's own event loop."""
-    return await Client.connect(temporal_address, data_converter=pydantic_data_converter)
 
 
 @pytest.fixture
@@ -451,3 +427,25 @@ async def test_pause_holds_the_next_step(bench: Start) -> None:
         await one.status(handle, lambda s: s.phase == "integrating" and bool(s.attention))
         await handle.signal("approve", {"phase": "integration"})
         assert (await handle.result()).state is TaskState.DONE
+
+
+async def test_a_stuck_chain_leads_to_a_new_plan_for_what_is_left(bench: Start) -> None:
+    plans = [plan_of(step(1, items=("a.py", "b.py")), step(2, items=("c.py",), depends_on=(1,)))]
+    plans.append(plan_of(step(1, items=("b.py",)), step(2, items=("c.py",))))
+    stuck = (ItemRecord(item="a.py", status=ItemStatus.CHANGED, agent_id="x"), ItemRecord(item="b.py"))
+
+    def script(assignment: Assignment) -> AgentResult:
+        if assignment.role is Role.PLANNER:
+            return finished(assignment, plan=plans.pop(0))
+        if assignment.step and assignment.step.step == 1:
+            return finished(assignment, end=AgentEnd.REPLAN, submission=None, items=stuck)
+        return finished(assignment)
+
+    async with bench(script) as one:
+        handle = await one.start()
+        result = await handle.result()
+        asked = [a for a in one.files.assignments if a.role is Role.PLANNER]
+        assert "still open: b.py" in asked[1].guidance[0]
+        names = [a.name for a in one.files.assignments if a.role is Role.EXECUTOR]
+        assert names == ["executor-1-x", "executor-3-x", "executor-4-x"]
+        assert (result.state, result.items.done, result.items.total) == (TaskState.DONE, 3, 3)
