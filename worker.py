@@ -9,10 +9,12 @@ import asyncio
 import logging
 import os
 import signal
+import ssl
 import sys
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,6 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from activities.agents import Agents
 from activities.commands import find_sandbox
-from activities.credentials import NAMES as CREDENTIAL_NAMES
 from activities.credentials import Credentials
 from activities.model import Model
 from activities.sandbox import Sandbox
@@ -143,13 +144,20 @@ async def _connect(arguments: argparse.Namespace) -> Client:
 def _anthropic_client(credentials: Credentials) -> anthropic.AsyncAnthropic:
     """A client with the newest credentials."""
     found = credentials.current()
-    return _client_of(*(found.get(name) for name in CREDENTIAL_NAMES))
-
-
-def _client_of(api_key: str | None, auth_token: str | None, base_url: str | None) -> anthropic.AsyncAnthropic:
     return anthropic.AsyncAnthropic(
-        api_key=api_key, auth_token=auth_token, base_url=base_url, max_retries=0, open_telemetry=False
+        api_key=found.get("ANTHROPIC_API_KEY"),
+        auth_token=found.get("ANTHROPIC_AUTH_TOKEN"),
+        base_url=found.get("ANTHROPIC_BASE_URL"),
+        max_retries=0,
+        open_telemetry=False,
+        http_client=anthropic.DefaultAsyncHttpxClient(verify=_tls()),
     )
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """Reading the certificates takes some 30 ms, so all clients share them."""
+    return ssl.create_default_context()
 
 
 def _host_id(state: Path) -> str:

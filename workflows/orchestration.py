@@ -53,7 +53,7 @@ class OrchestrationWorkflow:
     def __init__(self, task: TaskInput) -> None:
         self._run = TaskRun(task)
         self._plan: Plan | None = None
-        self._baseline: tuple[GateResult, ...] = ()
+        self._baseline: asyncio.Task[tuple[GateResult, ...]] | None = None
         self._verdicts: tuple[GateVerdict, ...] = ()
         self._integration: AgentResult | None = None
 
@@ -158,6 +158,8 @@ class OrchestrationWorkflow:
                 await self._integrate()
             return await self._finish(cancelled=False)
         except (asyncio.CancelledError, FailureError) as error:
+            if self._baseline is not None:
+                self._baseline.cancel()
             if not is_cancelled_exception(error) or not self._run.is_open:
                 raise
             await asyncio.shield(self._finish(cancelled=True))
@@ -190,16 +192,12 @@ class OrchestrationWorkflow:
         run.take_opened(opened)
 
     async def _planning(self) -> Plan | None:
-        """The approved plan, with the baseline taken beside it. None when a person stopped the task."""
+        """The approved plan; None when a person stopped the task. The baseline is taken beside all that follows."""
         run = self._run
         run.enter("planning")
-        baseline = asyncio.create_task(run.gates(run.opened.base_commit, "baseline"))
-        try:
-            plan = await self._approved_plan([])
-            self._baseline = await baseline
-        finally:
-            baseline.cancel()
-        return plan
+        if not run.input.plan_only:
+            self._baseline = asyncio.create_task(run.gates(run.opened.base_commit, "baseline"))
+        return await self._approved_plan([])
 
     async def _approved_plan(self, remarks: list[str]) -> Plan | None:
         """A plan that nobody objects to, put after what is over of an earlier one; None when a person stopped it."""
@@ -293,9 +291,13 @@ class OrchestrationWorkflow:
 
     async def _compare_gates(self, workspace: str) -> None:
         now = await self._run.gates(self._run.head, workspace)
-        self._verdicts = tuple(compare(self._baseline, now))
+        self._verdicts = tuple(compare(await self._base_gates(), now))
         for verdict in self._verdicts:
             self._run.happened(f"gate {verdict.name}: {verdict.status} {verdict.detail}".strip())
+
+    async def _base_gates(self) -> tuple[GateResult, ...]:
+        """The gates on the base commit, once they are through."""
+        return await self._baseline if self._baseline is not None else ()
 
     async def _finish(self, *, cancelled: bool) -> TaskResult:
         """Report and publish; the last thing of every task, also of a cancelled one."""
@@ -326,7 +328,7 @@ class OrchestrationWorkflow:
             status=run.status,
             results=results,
             verdicts=self._verdicts,
-            baseline=self._baseline,
+            baseline=() if cancelled else await self._base_gates(),
             integration=submission.input if submission else {},
             knowledge=run.knowledge,
             head=run.head,
