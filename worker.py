@@ -38,7 +38,7 @@ from activities.store import PayloadStorage
 from activities.task_folder import Tasks
 from activities.tasks import TaskWork
 from activities.turn import Turns
-from baton.messages import TASK_QUEUE
+from baton.names import TASK_QUEUE
 from workflows.agent import AgentWorkflow
 from workflows.orchestration import OrchestrationWorkflow
 

@@ -11,7 +11,7 @@ from http import HTTPStatus
 
 from temporalio.exceptions import ApplicationError
 
-from baton.messages import NEEDS_PERSON, REQUEST_REFUSED
+from baton.names import NEEDS_PERSON, REQUEST_REFUSED
 
 LONGEST_RETRY_AFTER = timedelta(hours=6)
 MESSAGE_LIMIT = 2_000

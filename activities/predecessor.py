@@ -47,15 +47,19 @@ class Predecessor:
     async def answer(self, call: ToolCall, asked_before: int) -> Answer:
         """The answer to one question; never an exception for what the predecessor's side lacks."""
         question = call.input["question"]
-        if self.head is None:
-            return _none("this agent has no predecessor")
         if asked_before >= QUESTIONS_AT_MOST:
             return _none(f"the {QUESTIONS_AT_MOST} questions to the predecessor are used up")
-        key = f"{self.journal_key}/answer/{call.id}"
+        return await self.ask(question, f"answer/{call.id}")
+
+    async def ask(self, question: str, key: str) -> Answer:
+        """The answer to a question, paid for once under this key."""
+        key = f"{self.journal_key}/{key}"
+        if self.head is None:
+            return _none("this agent has no predecessor")
         if (known := self.store.entry(key)) is not None:
             return Answer.model_validate_json(known)
         try:
-            response = await self._ask(self.head, question)
+            response = await self._response(self.head, question)
         except LostBlobError:
             return _none("the predecessor's conversation is lost")
         except ModelError as error:
@@ -66,7 +70,7 @@ class Predecessor:
             given = _none("the predecessor said nothing").model_copy(update={"usage": response.usage})
         return Answer.model_validate_json(self.store.enter(key, given.model_dump_json().encode()))
 
-    async def _ask(self, head: str, question: str) -> Response:
+    async def _response(self, head: str, question: str) -> Response:
         conversation = self.conversations.load(head)
         asked = f"Your successor asks: {question}\nAnswer in a few sentences from what you know; call no tool."
         user = user_content(conversation.last, [asked], [])

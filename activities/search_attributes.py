@@ -5,7 +5,7 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSe
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from baton.messages import SEARCH_ATTENTION, SEARCH_PHASE, SEARCH_REPOSITORY
+from baton.names import SEARCH_ATTENTION, SEARCH_PHASE, SEARCH_REPOSITORY
 
 NAMES = (SEARCH_PHASE, SEARCH_REPOSITORY, SEARCH_ATTENTION)
 

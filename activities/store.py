@@ -49,18 +49,23 @@ class Store:
         return data
 
     def entry(self, key: str) -> bytes | None:
-        """The journal entry of this key, or None."""
+        """The journal entry of this key, or None. A damaged one counts as none: what it told is found out again."""
+        path = self._entry_path(key)
         try:
-            return self._entry_path(key).read_bytes()
+            digest, _, data = path.read_bytes().partition(b"\n")
         except FileNotFoundError:
             return None
+        if hashlib.sha256(data).hexdigest().encode() != digest:
+            path.unlink(missing_ok=True)
+            return None
+        return data
 
     def enter(self, key: str, data: bytes) -> bytes:
         """Write a journal entry; returns the entry that holds, which is an earlier one where there is one."""
-        path = self._entry_path(key)
-        if not path.exists():
-            _write_atomically(path, data, replace=False)
-        return path.read_bytes()
+        while (known := self.entry(key)) is None:
+            digest = hashlib.sha256(data).hexdigest().encode()
+            _write_atomically(self._entry_path(key), digest + b"\n" + data, replace=False)
+        return known
 
     def _blob_path(self, name: str) -> Path:
         return self._folder / "blobs" / name[:2] / name[2:]

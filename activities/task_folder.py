@@ -11,8 +11,9 @@ from activities.conversations import Conversations
 from activities.repository import PrivateRepository
 from activities.sandbox import Sandbox
 from activities.store import Store
-from baton.messages import OpenedTask, TaskInput, task_id_fault
+from baton.messages import OpenedTask, TaskInput
 from baton.models import Stored
+from baton.names import task_id_fault
 from baton.plan import Plan
 from baton.settings import PermissionRules
 

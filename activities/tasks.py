@@ -28,7 +28,6 @@ from activities.workspaces import prepare_workspace
 from baton.budget import SMALLEST_BUDGET_TOKENS
 from baton.findings import GateKind, GateSpec
 from baton.messages import (
-    BAD_INPUT,
     GateResults,
     MergedStep,
     MergeStep,
@@ -41,6 +40,7 @@ from baton.messages import (
     TaskInput,
     WriteArtifacts,
 )
+from baton.names import BAD_INPUT
 from baton.permissions import Permissions
 from baton.plan import Plan, PlanFaults, expand
 from baton.settings import Layer, Settings, SettingsFaults, permissions_of, resolve

@@ -36,8 +36,9 @@ from baton.conversation import (
     with_cache_breakpoints,
 )
 from baton.facts import TurnFacts
-from baton.messages import CONVERSATION_LOST, TurnOutcome, TurnRequest
+from baton.messages import TurnOutcome, TurnRequest
 from baton.models import Stored
+from baton.names import CONVERSATION_LOST
 from baton.roles import WRITING_ROLES
 
 TRAILER_AGENT, TRAILER_TURN, TRAILER_RESULT = "Baton-Agent", "Baton-Turn", "Baton-Result"

@@ -8,17 +8,9 @@ from baton.budget import Budget
 from baton.knowledge import Knowledge
 from baton.ledger import ItemCounts, ItemRecord, ItemStatus, counts, merge
 from baton.manifest import HandoffReason, Manifest
-from baton.messages import (
-    AgentEnd,
-    AgentEvent,
-    AgentResult,
-    Assignment,
-    ChainTotals,
-    ClosedAgent,
-    EventKind,
-    HandoffRow,
-)
+from baton.messages import AgentEvent, AgentResult, Assignment, ChainTotals, ClosedAgent, EventKind, HandoffRow
 from baton.roles import Role, agent_id
+from baton.states import AgentEnd
 
 MORE_BUDGET, SKIP_ITEM, REPLAN, STOP = "more_budget", "skip_item", "replan", "stop"
 FRUITLESS_AT_MOST = 2

@@ -1,12 +1,10 @@
-"""What crosses a boundary: names of workflows, activities, signals and queues, and every payload between them.
+"""What crosses a boundary: every payload between workflows, activities and clients, but for the status.
 
 New fields get defaults and unknown ones are ignored, so that a run started on one version finishes on the next.
 """
 
-import re
 from datetime import datetime
 from decimal import Decimal
-from enum import StrEnum
 from typing import Any, Literal
 
 from pydantic import Field
@@ -19,39 +17,12 @@ from baton.knowledge import Entry, Knowledge
 from baton.ledger import ItemCounts, ItemRecord
 from baton.manifest import HandoffReason, Link, Manifest
 from baton.models import Stored
+from baton.names import TASK_QUEUE
 from baton.plan import HandoffStrategy, Plan, PlanDraft, PlanStep
 from baton.pricing import Usage
 from baton.roles import Role
 from baton.settings import Settings
-
-ORCHESTRATION_WORKFLOW = "OrchestrationWorkflow"
-AGENT_WORKFLOW = "AgentWorkflow"
-TASK_QUEUE = "baton"
-
-SEARCH_PHASE = "BatonPhase"
-SEARCH_REPOSITORY = "BatonRepository"
-SEARCH_ATTENTION = "BatonAttention"
-
-TASK_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-
-BAD_INPUT = "BadInput"
-"""Error type: what the user gave cannot be used; nothing was left behind."""
-CONVERSATION_LOST = "ConversationLost"
-"""Error type: a conversation cannot be read any more; the agent is replaced from facts."""
-REQUEST_REFUSED = "ModelRefusedRequest"
-"""Error type: the API refuses the conversation as it is; the agent is replaced from facts."""
-NEEDS_PERSON = "NeedsPerson"
-"""Error type: only a person can help (credentials, spend limit, unknown model); the run waits."""
-
-
-def task_id_fault(task_id: str) -> str | None:
-    """Why a task id cannot be used, or None."""
-    if TASK_ID.fullmatch(task_id):
-        return None
-    return (
-        f"the task id {task_id!r} is malformed: use 1 to 63 lower-case letters, digits and hyphens, "
-        "starting with a letter or digit, for example migrate-typescript-2026-11-30"
-    )
+from baton.states import AgentEnd, StepStatusWord
 
 
 class TaskInput(Stored):
@@ -214,17 +185,6 @@ class ClosedAgent(Stored):
     plan: Plan | None = None
 
 
-class AgentEnd(StrEnum):
-    """How a chain of agents ended."""
-
-    FINISHED = "finished"
-    STOPPED = "stopped"
-    REPLAN = "replan"
-    BLOCKED = "blocked"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-
 class AgentResult(Stored):
     """Result of `AgentWorkflow`: what its last agent submitted and what the whole chain did."""
 
@@ -284,16 +244,6 @@ class Direction(Stored):
 
     kind: Literal["guidance", "choice", "lease", "pause", "unpause"] = "guidance"
     text: str = ""
-
-
-class StepStatusWord(StrEnum):
-    """How a step came out, in the words of `results/<step>.yaml`."""
-
-    OK = "ok"
-    PARTIAL = "partial"
-    BLOCKED = "blocked"
-    FAILED = "failed"
-    NOT_ATTEMPTED = "not_attempted"
 
 
 class StepResult(Stored):
@@ -384,34 +334,6 @@ class WriteArtifacts(Stored):
 
     task_id: str
     artifacts: tuple[Artifact, ...]
-
-
-class TaskState(StrEnum):
-    """How a task stands, everywhere it is shown."""
-
-    RUNNING = "running"
-    WAITING = "waiting"
-    DONE = "done"
-    PARTIAL = "partial"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-
-class TaskResult(Stored):
-    """Result of `OrchestrationWorkflow`, small enough for every tool."""
-
-    task_id: str
-    state: TaskState
-    summary: str = ""
-    ref: str | None = None
-    base_commit: str = ""
-    commit: str = ""
-    artifacts: str = ""
-    items: ItemCounts = ItemCounts()
-    agents: int = 0
-    handoffs: int = 0
-    usage: Usage = Usage()
-    ready: bool = True
 
 
 Assignment.model_rebuild()

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from baton.ledger import ItemRecord, counts
-from baton.messages import StepResult, StepStatusWord
+from baton.messages import StepResult
 from baton.models import Stored
 from baton.plan import Plan, PlanStep
+from baton.states import StepStatusWord
 
 MOVED = "re-planned: {count} open items went to later steps"
 

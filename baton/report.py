@@ -6,10 +6,12 @@ from typing import Any
 from baton.findings import ready
 from baton.knowledge import Knowledge
 from baton.ledger import ItemRecord
-from baton.messages import Artifact, StepResult, TaskResult, TaskState
+from baton.messages import Artifact, StepResult
 from baton.plan import Plan, PlanStep
 from baton.report_facts import ReportFacts, issues
 from baton.report_markdown import markdown
+from baton.states import TaskState
+from baton.status import TaskResult
 
 
 def summary_line(facts: ReportFacts) -> str:

@@ -8,8 +8,9 @@ from pydantic import Field
 from baton.findings import GateResult, GateVerdict
 from baton.knowledge import Knowledge
 from baton.ledger import ItemCounts
-from baton.messages import StepResult, StepStatusWord
+from baton.messages import StepResult
 from baton.models import Stored
+from baton.states import StepStatusWord
 from baton.status import TaskStatus
 
 

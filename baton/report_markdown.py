@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from baton.durations import format_duration
 from baton.findings import VerdictStatus
-from baton.messages import TaskState
 from baton.report_facts import ReportFacts, issues
+from baton.states import TaskState
 
 STATE_WORDS: Mapping[TaskState, str] = {
     TaskState.DONE: "Done",

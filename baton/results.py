@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 from baton.facts import Submission
 from baton.findings import GateVerdict, ready
 from baton.ledger import ItemCounts, counts, merge
-from baton.messages import AgentEnd, AgentResult, ChainTotals, MergedStep, StepResult, StepStatusWord, TaskState
+from baton.messages import AgentResult, ChainTotals, MergedStep, StepResult
 from baton.plan import PlanStep
 from baton.pricing import Usage
+from baton.states import AgentEnd, StepStatusWord, TaskState
 
 
 def step_result(step: PlanStep, agent: AgentResult, merged: MergedStep | None) -> StepResult:

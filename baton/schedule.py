@@ -9,9 +9,10 @@ import posixpath
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from baton.budget import Budget
-from baton.messages import StepResult, StepStatusWord
+from baton.messages import StepResult
 from baton.models import Stored
 from baton.plan import HandoffStrategy, Plan, PlanStep, dependants, execution_order
+from baton.states import StepStatusWord
 
 TOKENS_PER_ITEM = 1_200
 """Output for an ordinary file when the planner gave no estimate."""

@@ -1,14 +1,16 @@
-"""How a task stands: the model behind every view, and its short form for Temporal's Web UI."""
+"""How a task stands and what it came to: the models behind every view, and the short form for Temporal's Web UI.
+
+Whoever only looks loads no other payload: see `baton/messages.py` for those.
+"""
 
 from datetime import datetime
 
 from baton.durations import format_duration
 from baton.ledger import ItemCounts
-from baton.messages import AgentEvent, StepStatusWord, TaskState
 from baton.models import Stored
-from baton.plan import PlanStep
 from baton.pricing import Usage
 from baton.roles import Role
+from baton.states import StepStatusWord, TaskState
 
 
 class AgentStatus(Stored):
@@ -91,51 +93,21 @@ class TaskStatus(Stored):
         return sum((step.items for step in self.steps), ItemCounts())
 
 
-HAPPENINGS_KEPT = 40
-DESCRIPTION_CHARACTERS = 160
-"""The status stays small with the largest plan; the plan itself has the whole text."""
+class TaskResult(Stored):
+    """Result of `OrchestrationWorkflow`, small enough for every tool."""
 
-
-def planned(steps: tuple[PlanStep, ...]) -> tuple[StepStatus, ...]:
-    """Steps before any of them started."""
-    return tuple(
-        StepStatus(
-            step=step.step,
-            agent_type=step.agent_type,
-            description=step.description[:DESCRIPTION_CHARACTERS],
-            depends_on=step.depends_on,
-            items=ItemCounts(total=len(step.items), open=len(step.items)),
-        )
-        for step in steps
-    )
-
-
-def with_step(status: TaskStatus, number: int, **changes: object) -> TaskStatus:
-    """The status with one step changed."""
-    steps = tuple(step.model_copy(update=changes) if step.step == number else step for step in status.steps)
-    return status.model_copy(update={"steps": steps})
-
-
-def with_happening(status: TaskStatus, at: datetime, text: str) -> TaskStatus:
-    """The status with one more line of what happened; the oldest lines go."""
-    lines = (*status.happenings, Happening(at=at, text=text))[-HAPPENINGS_KEPT:]
-    return status.model_copy(update={"happenings": lines})
-
-
-def with_event(status: TaskStatus, event: AgentEvent, at: datetime) -> TaskStatus:
-    """The status after an agent's event."""
-    others = tuple(agent for agent in status.agents_at_work if agent.workflow_id != event.workflow_id)
-    at_work = AgentStatus(**event.model_dump(include=set(AgentStatus.model_fields)))
-    changed = status.model_copy(update={"agents_at_work": others if event.kind == "ended" else (*others, at_work)})
-    if event.step is not None and event.role is Role.EXECUTOR:
-        changed = with_step(
-            changed, event.step, items=event.items, agents=event.agents, usage=event.usage, handoffs=event.agents - 1
-        )
-    if event.handoff is not None:
-        row = event.handoff
-        changed = changed.model_copy(update={"handoffs": changed.handoffs + 1})
-        changed = with_happening(changed, at, f"{row.agent_id} handed off to {row.successor_id} ({row.reason})")
-    return changed
+    task_id: str
+    state: TaskState
+    summary: str = ""
+    ref: str | None = None
+    base_commit: str = ""
+    commit: str = ""
+    artifacts: str = ""
+    items: ItemCounts = ItemCounts()
+    agents: int = 0
+    handoffs: int = 0
+    usage: Usage = Usage()
+    ready: bool = True
 
 
 def step_mark(state: str) -> str:

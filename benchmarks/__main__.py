@@ -10,15 +10,24 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
+from temporalio.testing import WorkflowEnvironment
 
 from benchmarks import commands, growth, handoffs
 from benchmarks.table import Row, show
+from cli.dev_server import server_binary
 from cli.service import ensure, stop
-from tests.workflows.rig import local_server, running_rig
+from tests.workflows.conftest import TUNING
+from tests.workflows.rig import running_rig
 
 
 async def _in_process(folder: Path) -> dict[str, list[Row]]:
-    async with local_server() as address, running_rig(address, folder) as rig:
+    """What is measured with the workflows in this process, against a server of its own."""
+    server = await WorkflowEnvironment.start_local(
+        dev_server_existing_path=str(server_binary()),
+        dev_server_extra_args=[argument for value in TUNING for argument in ("--dynamic-config-value", value)],
+    )
+    address = server.client.service_client.config.target_host
+    async with server, running_rig(address, folder) as rig:
         return {
             "Handing off at a budget of 32 000 output tokens": await handoffs.measure(rig, 32_000),
             "Handing off at a budget of 6 000 output tokens": await handoffs.measure(rig, 6_000),

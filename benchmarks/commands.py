@@ -22,9 +22,7 @@ def measure(state: Path) -> list[Row]:
     for arguments in (["--help"], ["list"], ["status"]):
         seconds = _median([*starter, *arguments], environment)
         value = f"{seconds:.2f} s ({seconds / bare:.0f} times the bare interpreter)"
-        rows.append(
-            Row(f"orchestrate {' '.join(arguments)}", value, f"under {GOAL_SECONDS} s", seconds < GOAL_SECONDS)
-        )
+        rows.append(Row(f"orchestrate {' '.join(arguments)}", value, f"under {GOAL_SECONDS} s", seconds < GOAL_SECONDS))
     return rows
 
 

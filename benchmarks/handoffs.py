@@ -5,16 +5,21 @@ The stand-in model modernises the sample repository in one chain of agents; the 
 
 import json
 from collections import defaultdict
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from baton.messages import TaskInput, TaskResult
+from baton.messages import TaskInput
+from baton.status import TaskResult
 from benchmarks.table import Row
 from cli.sample import build_sample_repository
 from emulator.standin import StandIn
 from tests.workflows.rig import Rig
 
 LONG_LIFE_TURNS = 20
+GOAL_BUDGET_TOKENS = 32_000
+"""The goals are set for the default budget; a smaller one shows how the figures move."""
 
 
 async def measure(rig: Rig, budget_tokens: int) -> list[Row]:
@@ -27,7 +32,10 @@ async def measure(rig: Rig, budget_tokens: int) -> list[Row]:
         result = await rig.run(
             TaskInput(task="Modernise the string formatting", repository=str(repository), settings=settings)
         )
-    return _figures(_trace(result), result)
+    rows = _figures(_trace(result), result)
+    if budget_tokens == GOAL_BUDGET_TOKENS:
+        return rows
+    return [replace(row, goal="", met=None) for row in rows]
 
 
 def _trace(result: TaskResult) -> list[dict[str, Any]]:
@@ -44,18 +52,16 @@ def _figures(trace: list[dict[str, Any]], result: TaskResult) -> list[Row]:
     for line in calls:
         lives[line["agent"]].append(line)
     chain = [life for agent, life in lives.items() if agent.startswith("executor-2")]
-    firsts = [
-        after[0]["input_tokens"] / before[-1]["input_tokens"] for before, after in zip(chain, chain[1:], strict=False)
-    ]
+    firsts = [after[0]["input_tokens"] / before[-1]["input_tokens"] for before, after in pairwise(chain)]
     long_lives = [life for life in lives.values() if len(life) >= LONG_LIFE_TURNS]
     cached = [sum(c["cache_read_tokens"] for c in life) / sum(c["input_tokens"] for c in life) for life in long_lives]
     return [
         Row("agents, handoffs", f"{result.agents}, {result.handoffs}"),
-        Row("output tokens spent on handing off", f"{share:.1%}", "at most 5 % at 32 000", share <= 0.05),
+        Row("output tokens spent on handing off", f"{share:.1%}", "at most 5 %", share <= 0.05),
         Row(
             "successor's first request / predecessor's last (input tokens)",
             f"{max(firsts):.0%} at most" if firsts else "no handoff",
-            "at most 10 % at 32 000",
+            "at most 10 %",
             max(firsts) <= 0.10 if firsts else None,
         ),
         Row(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from cli import processes
 from cli.connection import unreachable
-from cli.exits import Refused
-from cli.service import Service, ServiceError, configured, ensure, inspect, save_credentials
+from cli.exits import Refused, ServiceError
+from cli.service import Service, configured, ensure, inspect, save_credentials
 
 _REMOTE_LIMIT = timedelta(seconds=5)
 NOTHING_RUNS = "no Baton service runs here; start it with: orchestrate up (tasks that were running go on then)"

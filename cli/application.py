@@ -12,9 +12,8 @@ import typer
 from typer.core import TyperGroup
 
 from cli import reading_commands, run_command, service_commands, steering_commands
-from cli.exits import ExitCode, Refused
+from cli.exits import ExitCode, Refused, ServiceError
 from cli.naming import mistaken_command
-from cli.service_record import ServiceError
 from cli.terminal import is_terminal, remark
 
 NAME = "orchestrate"

@@ -20,7 +20,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cli import processes
-from cli.service_record import ProcessMark, ServiceError, ServiceFiles, try_lock, write_private
+from cli.exits import ServiceError
+from cli.service_record import ProcessMark, ServiceFiles, try_lock, write_private
 
 HOST = "127.0.0.1"
 NAMESPACE = "default"

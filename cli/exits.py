@@ -1,4 +1,4 @@
-"""How a command ends: the exit codes that scripts may rely on, and the refusal of what a person gave."""
+"""How a command ends: the exit codes that scripts may rely on, and the two errors that a person is told of."""
 
 from enum import IntEnum
 
@@ -16,3 +16,7 @@ class ExitCode(IntEnum):
 
 class Refused(Exception):  # noqa: N818 - not a fault of the program: what was given cannot be used
     """Exit 2. The message says what is wrong, where, and what to do."""
+
+
+class ServiceError(RuntimeError):
+    """Exit 1. The service cannot be used; the message says what is wrong, where, and what to do."""

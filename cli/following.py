@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import typer
 
-from baton.messages import TaskState
+from baton.states import TaskState
 from cli.look import Look
 from cli.progress import news, news_line, progress
 from cli.tasks import Ending, Task

@@ -4,26 +4,21 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from temporalio.api.enums.v1 import WorkflowExecutionStatus
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
-from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest
 from temporalio.service import RPCError
 
-from baton.messages import ORCHESTRATION_WORKFLOW, SEARCH_ATTENTION, SEARCH_PHASE, SEARCH_REPOSITORY, TaskState
 from baton.models import Stored
-from cli.tasks import Task, decoded, unanswered
+from baton.names import ORCHESTRATION_WORKFLOW, SEARCH_ATTENTION, SEARCH_PHASE, SEARCH_REPOSITORY
+from baton.states import TaskState
+from cli.server import Server, decoded
+from cli.tasks import Task, unanswered
 from cli.terminal import Line, Tone, printable
-
-if TYPE_CHECKING:
-    from temporalio.client import Client
 
 ROWS = 20
 RESULTS_AT_ONCE = 8
 SUMMARY_AT_LEAST = 30
-_PAGE = 200
-_RPC_LIMIT = timedelta(seconds=5)
 _ENDED = {
     WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_FAILED: "failed",
     WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_CANCELED: "cancelled",
@@ -51,19 +46,19 @@ class Row(Stored):
     running: bool = False
 
 
-async def rows(client: "Client", *, everything: bool = False, running_only: bool = False) -> list[Row]:
+async def rows(server: Server, *, everything: bool = False, running_only: bool = False) -> list[Row]:
     """Tasks, newest first: the last 20, or `everything`. Raises ServiceError when the server does not answer."""
     query = f"WorkflowType = '{ORCHESTRATION_WORKFLOW}'"
     if running_only:
         query += " AND ExecutionStatus = 'Running'"
     try:
-        found = await _executions(client, query, everything=everything)
+        found = await server.executions(query, everything=everything)
     except RPCError as error:
         raise unanswered(error) from error
     # A run that continued as new is listed once per run: the newest one speaks for the task.
     newest = {info.execution.workflow_id: info for info in sorted(found, key=_seconds)}
     ordered = sorted((_row(info) for info in newest.values()), key=lambda row: row.started_at, reverse=True)
-    return await _with_results(client, ordered if everything else ordered[:ROWS])
+    return await _with_results(server, ordered if everything else ordered[:ROWS])
 
 
 def table(listed: Sequence[Row], now: datetime, width: int | None) -> list[Line]:
@@ -80,20 +75,6 @@ def table(listed: Sequence[Row], now: datetime, width: int | None) -> list[Line]
         widths[3] = 0  # the summary says more than the name of the repository
     tones = [Tone.FAINT, *(_TONES.get(row.state, Tone.ACTIVE if row.running else Tone.PLAIN) for row in listed)]
     return [Line(_columns(row, widths, width), tone) for row, tone in zip(cells, tones, strict=True)]
-
-
-async def _executions(client: "Client", query: str, *, everything: bool) -> list[WorkflowExecutionInfo]:
-    found: list[WorkflowExecutionInfo] = []
-    token = b""
-    while True:
-        request = ListWorkflowExecutionsRequest(
-            namespace=client.namespace, query=query, page_size=_PAGE, next_page_token=token
-        )
-        page = await client.workflow_service.list_workflow_executions(request, timeout=_RPC_LIMIT)
-        found += page.executions
-        token = page.next_page_token
-        if not token or not everything:
-            return found
 
 
 def _columns(cells: Sequence[str], widths: Iterable[int], width: int | None) -> str:
@@ -121,7 +102,7 @@ def _row(info: WorkflowExecutionInfo) -> Row:
     )
 
 
-async def _with_results(client: "Client", listed: Sequence[Row]) -> list[Row]:
+async def _with_results(server: Server, listed: Sequence[Row]) -> list[Row]:
     """Rows of finished tasks with what their results say; a result that cannot be read leaves its row as it is."""
     limit = asyncio.Semaphore(RESULTS_AT_ONCE)
 
@@ -130,7 +111,7 @@ async def _with_results(client: "Client", listed: Sequence[Row]) -> list[Row]:
             return row
         async with limit:
             try:
-                ending = await Task(client, row.task_id).ending()
+                ending = await Task(server, row.task_id).ending()
             except (RPCError, ValueError):
                 return row
         summary = ending.result.summary if ending.result and ending.result.summary else row.summary

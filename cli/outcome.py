@@ -4,8 +4,8 @@ import shlex
 from typing import Any
 
 from baton.ledger import ItemCounts
-from baton.messages import TaskState
 from baton.pricing import Usage
+from baton.states import TaskState
 from baton.status import TaskStatus
 from cli.exits import ExitCode
 from cli.look import Look

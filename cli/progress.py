@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 from baton.durations import format_duration
 from baton.ledger import ItemCounts
-from baton.messages import StepStatusWord, TaskState
 from baton.roles import Role
+from baton.states import StepStatusWord, TaskState
 from baton.status import AgentStatus, AttentionItem, StepStatus, TaskStatus, step_mark
 from cli.look import Look
 from cli.terminal import Line, Tone

@@ -163,7 +163,7 @@ def _width() -> int | None:
 
 def service_for(task_id: str) -> "Service":
     """The service that can tell of this task. Raises `Refused` for a malformed id, exits 1 where none runs."""
-    from baton.messages import task_id_fault
+    from baton.names import task_id_fault
     from cli.access import NOTHING_RUNS, reading
     from cli.places import state_path
 
@@ -177,7 +177,7 @@ def service_for(task_id: str) -> "Service":
 
 
 def _artifacts_here(task_id: str) -> Path | None:
-    from baton.messages import task_id_fault
+    from baton.names import task_id_fault
     from cli.checks import git
 
     if task_id_fault(task_id) is not None:

@@ -139,10 +139,10 @@ async def _start_and_follow(
     from cli.starting import start
     from cli.tasks import Task
 
-    client = await connect(service)
-    task_id = await start(client, order)
+    server = await connect(service)
+    task_id = await start(server, order)
     started.append(task_id)
-    task = Task(client, task_id)
+    task = Task(server, task_id)
     if detach:
         early = await accepted(task)
         if early is not None and early.bad_input:

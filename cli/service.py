@@ -18,12 +18,12 @@ from cli import dev_server, processes
 from cli.connection import configured, connect, unreachable
 from cli.credentials import remove_credentials, save_credentials
 from cli.dev_server import Ports
+from cli.exits import ServiceError
 from cli.processes import python_command
 from cli.service_record import (
     SERVER_GRACE,
     WORKER_GRACE,
     Service,
-    ServiceError,
     ServiceFiles,
     exclusive,
     is_locked,
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Ports",
     "Service",
-    "ServiceError",
     "configured",
     "connect",
     "ensure",

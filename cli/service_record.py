@@ -19,15 +19,13 @@ from typing import BinaryIO
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from cli.exits import ServiceError
+
 LOG_LIMIT_BYTES = 5_000_000
 WORKER_GRACE = timedelta(seconds=15)
 """From SIGTERM to SIGKILL; a step may end, and its result be reported."""
 SERVER_GRACE = timedelta(seconds=5)
 _LOCK_POLL_SECONDS = 0.05
-
-
-class ServiceError(RuntimeError):
-    """The service cannot be used; the message says what is wrong, where, and what to do."""
 
 
 class ProcessMark(BaseModel):

@@ -18,10 +18,9 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cli import processes
-from cli.exits import Refused
+from cli.exits import Refused, ServiceError
 from cli.service_record import (
     ProcessMark,
-    ServiceError,
     ServiceFiles,
     is_locked,
     log_tail,

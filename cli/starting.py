@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cli.checks import Source, check_credentials, check_plan, check_repository, check_settings
-from cli.exits import Refused
+from cli.exits import Refused, ServiceError
 from cli.naming import task_ids
-from cli.service_record import ServiceError
 
 if TYPE_CHECKING:
-    from temporalio.client import Client
-
     from baton.messages import TaskInput
+    from cli.server import Server
 
 SUMMARY_LIMIT_BYTES = 200
 """Temporal refuses longer static summaries."""
@@ -82,7 +80,8 @@ def settings_layer(options: Options) -> dict[str, Any]:
 def prepare(task: str, options: Options, saved_credentials: Path) -> Order:
     """Check everything that can be checked here. Raises `Refused`; nothing was touched then."""
     from baton.environment import allowed_environment
-    from baton.messages import TaskInput, task_id_fault
+    from baton.messages import TaskInput
+    from baton.names import task_id_fault
     from baton.plan import HandoffStrategy
 
     if options.task_id is not None and (fault := task_id_fault(options.task_id)) is not None:
@@ -107,38 +106,26 @@ def prepare(task: str, options: Options, saved_credentials: Path) -> Order:
     return Order(task_input, source, options.task_id)
 
 
-async def start(client: "Client", order: Order) -> str:
+async def start(server: "Server", order: Order) -> str:
     """Start the task and return its id.
 
     Raises `Refused` when the id that was asked for is in use, ServiceError when the server does not start it.
     """
-    from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
-    from temporalio.exceptions import WorkflowAlreadyStartedError
-    from temporalio.service import RPCError
+    from temporalio.service import RPCError, RPCStatusCode
 
-    from baton.messages import ORCHESTRATION_WORKFLOW, TASK_QUEUE
-
-    task_input = order.input
+    task_input, summary = order.input, first_line(order.input.task)
+    memo = {"task": summary, "repository": task_input.repository}
     for task_id in _candidates(order):
         try:
-            await client.start_workflow(
-                ORCHESTRATION_WORKFLOW,
-                task_input,
-                id=task_id,
-                task_queue=TASK_QUEUE,
-                static_summary=first_line(task_input.task),
-                memo={"task": first_line(task_input.task), "repository": task_input.repository},
-                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-                id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
-            )
-        except WorkflowAlreadyStartedError as error:
+            await server.start(task_id, task_input.model_dump_json().encode(), summary, memo)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.ALREADY_EXISTS:
+                raise ServiceError(f"Temporal does not start the task: {error.message}; see: orchestrate up") from error
             if order.task_id is not None:
                 raise Refused(
                     f"the task id {task_id!r} is already used: choose another with --task-id, "
                     f"or look at that task with: orchestrate status {task_id}"
                 ) from error
-        except RPCError as error:
-            raise ServiceError(f"Temporal does not start the task: {error.message}; see: orchestrate up") from error
         else:
             return task_id
     raise Refused("a hundred tasks with these words were started today: name this one with --task-id")

@@ -23,7 +23,8 @@ from pathlib import Path
 
 from cli import dev_server, processes
 from cli.dev_server import Ports
-from cli.service_record import SERVER_GRACE, WORKER_GRACE, Service, ServiceError, ServiceFiles, open_log, try_lock
+from cli.exits import ServiceError
+from cli.service_record import SERVER_GRACE, WORKER_GRACE, Service, ServiceFiles, open_log, try_lock
 
 ALREADY_RUNNING = 3
 """Exit code when another supervisor holds the state directory."""

@@ -1,7 +1,6 @@
-"""One task as Temporal's client sees it: look, steer, and tell how it ended.
+"""One task as a client sees it: look, steer, and tell how it ended.
 
-Statuses are read from the raw service, because the SDK raises for one that it does not know. What the worker cannot
-answer now is filled from what the server knows, so a task can be looked at without a worker.
+What the worker cannot answer now is filled from what the server knows, so a task can be looked at without a worker.
 """
 
 import asyncio
@@ -9,34 +8,28 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from google.protobuf.timestamp_pb2 import Timestamp
-from temporalio.api.common.v1 import Payload, WorkflowExecution
-from temporalio.api.enums.v1 import WorkflowExecutionStatus
-from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionRequest, DescribeWorkflowExecutionResponse
-from temporalio.client import WorkflowFailureError, WorkflowQueryFailedError, WorkflowQueryRejectedError
-from temporalio.exceptions import ApplicationError, CancelledError, FailureError, TerminatedError
+from temporalio.api.enums.v1 import EventType, WorkflowExecutionStatus
+from temporalio.api.failure.v1 import Failure
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 from temporalio.service import RPCError, RPCStatusCode
 
-from baton.messages import BAD_INPUT, SEARCH_ATTENTION, SEARCH_PHASE, TaskResult, TaskState
-from baton.status import AgentStatus, TaskStatus
-from cli.exits import Refused
+from baton.names import BAD_INPUT, SEARCH_ATTENTION, SEARCH_PHASE
+from baton.states import TaskState
+from baton.status import AgentStatus, TaskResult, TaskStatus
+from cli.exits import Refused, ServiceError
 from cli.look import Look, Pulse
-from cli.service_record import ServiceError
+from cli.server import READ_LIMIT, Server, decoded
 
-if TYPE_CHECKING:
-    from temporalio.client import Client
-
-_RPC_LIMIT = timedelta(seconds=3)
-_SIGNAL_LIMIT = timedelta(seconds=10)
 _RUNNING = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_RUNNING
 _CONTINUED = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW
 _COMPLETED = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_COMPLETED
 _CANCELED = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_CANCELED
 _TERMINATED = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_TERMINATED
 _OPEN = (_RUNNING, _CONTINUED)
-_QUERY_FAULTS = (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError)
 
 WORKER_AWAY = "the worker does not answer now; this is what was known last"
 SERVER_AWAY = "the Temporal server does not answer now; this is what was known last"
@@ -52,27 +45,30 @@ class Ending:
     bad_input: bool = False
 
 
+_CANCELLED = Ending(TaskState.CANCELLED, fault="it was cancelled")
+
+
 class Task:
     """A task by its id. Methods raise `Refused` where no such task is known."""
 
-    def __init__(self, client: "Client", task_id: str) -> None:
-        self._client = client
-        self._handle = client.get_workflow_handle(task_id, result_type=TaskResult)
+    def __init__(self, server: Server, task_id: str) -> None:
+        self._server = server
         self.task_id = task_id
 
-    async def look(self, before: Look | None = None, *, query_limit: timedelta = _RPC_LIMIT) -> Look:
+    async def look(self, before: Look | None = None, *, query_limit: timedelta = READ_LIMIT) -> Look:
         """The task now. Where worker or server are away, what was seen `before`, with a hint."""
         try:
-            described = await self._describe(self.task_id)
+            described = await self._server.describe(self.task_id)
         except RPCError as error:
             if before is None or error.status is RPCStatusCode.NOT_FOUND:
                 self._explain(error)
             return Look(before.status, hint=SERVER_AWAY)
         closed = described.workflow_execution_info.status not in _OPEN
         try:
-            status = await self._handle.query("status", result_type=TaskStatus, rpc_timeout=query_limit)
-        except _QUERY_FAULTS:
+            answer = await self._server.query(self.task_id, "status", query_limit)
+        except RPCError:
             return await self._without_worker(described, before, closed=closed)
+        status = TaskStatus.model_validate_json(answer)
         if closed:
             return Look(_closed_status(status, described.workflow_execution_info.status), closed=True)
         agents, pulses = await self._at_work(status.agents_at_work)
@@ -80,39 +76,29 @@ class Task:
 
     async def ending(self) -> Ending:
         """How the task ended; call it when it is closed."""
-        try:
-            result = await self._handle.result(rpc_timeout=_SIGNAL_LIMIT)
-        except WorkflowFailureError as error:
-            return _failed(error)
-        return Ending(result.state, result)
+        return _ending(await self._server.last_event(self.task_id))
 
     async def signal(self, name: str, payload: dict[str, Any]) -> None:
         """Send a signal; it is kept even while the worker is away."""
         try:
-            await self._handle.signal(name, payload, rpc_timeout=_SIGNAL_LIMIT)
+            await self._server.signal(self.task_id, name, payload)
         except RPCError as error:
             self._explain(error)
 
     async def cancel(self) -> None:
         """Ask the task to stop; it still reports what was done."""
         try:
-            await self._handle.cancel(rpc_timeout=_SIGNAL_LIMIT)
+            await self._server.cancel(self.task_id)
         except RPCError as error:
             self._explain(error)
 
     async def plan(self) -> dict[str, Any]:
         """The answer of the query `plan`; empty while the worker is away."""
         try:
-            answer: dict[str, Any] = await self._handle.query("plan", result_type=dict, rpc_timeout=_RPC_LIMIT)
-        except _QUERY_FAULTS:
+            answer: dict[str, Any] = json.loads(await self._server.query(self.task_id, "plan"))
+        except RPCError:
             return {}
         return answer
-
-    async def _describe(self, workflow_id: str) -> DescribeWorkflowExecutionResponse:
-        request = DescribeWorkflowExecutionRequest(
-            namespace=self._client.namespace, execution=WorkflowExecution(workflow_id=workflow_id)
-        )
-        return await self._client.workflow_service.describe_workflow_execution(request, timeout=_RPC_LIMIT)
 
     def _explain(self, error: RPCError) -> NoReturn:
         if error.status is RPCStatusCode.NOT_FOUND:
@@ -128,14 +114,12 @@ class Task:
         if not agent.workflow_id:
             return agent, None
         try:
-            handle = self._client.get_workflow_handle(agent.workflow_id)
-            now, described = await asyncio.gather(
-                handle.query("status", result_type=AgentStatus, rpc_timeout=_RPC_LIMIT),
-                self._describe(agent.workflow_id),
+            answer, described = await asyncio.gather(
+                self._server.query(agent.workflow_id, "status"), self._server.describe(agent.workflow_id)
             )
-        except _QUERY_FAULTS:
+        except RPCError:
             return agent, None
-        return now, _pulse(described)
+        return AgentStatus.model_validate_json(answer), _pulse(described)
 
     async def _without_worker(
         self, described: DescribeWorkflowExecutionResponse, before: Look | None, *, closed: bool
@@ -160,14 +144,6 @@ def unanswered(error: RPCError) -> ServiceError:
 def closed_state(status: int) -> TaskState:
     """What a workflow that ended without a result of its own came to."""
     return TaskState.CANCELLED if status in {_CANCELED, _TERMINATED} else TaskState.FAILED
-
-
-def decoded(payload: Payload | None) -> Any:
-    """The value of a JSON payload; None where there is none or it is of another kind."""
-    try:
-        return json.loads(payload.data) if payload is not None and payload.data else None
-    except ValueError:
-        return None
 
 
 def _closed_status(status: TaskStatus, code: int) -> TaskStatus:
@@ -209,21 +185,34 @@ def _pulse(described: DescribeWorkflowExecutionResponse) -> Pulse | None:
     return None
 
 
-def _failed(error: WorkflowFailureError) -> Ending:
-    cause: BaseException = error.cause
-    if isinstance(cause, CancelledError):
-        return Ending(TaskState.CANCELLED, fault="it was cancelled")
-    if isinstance(cause, TerminatedError):
-        return Ending(TaskState.CANCELLED, fault=f"it was terminated: {cause}")
-    while cause.__cause__ is not None and not _is_bad_input(cause):
-        cause = cause.__cause__
-    # The text of an error as Temporal formats it has the type in front, which is nothing for a person.
-    fault = cause.message if isinstance(cause, FailureError) else str(cause)
-    return Ending(TaskState.FAILED, fault=fault, bad_input=_is_bad_input(cause))
+def _ending(event: HistoryEvent) -> Ending:
+    """How a task ended, from the event that closed it."""
+    match event.event_type:
+        case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
+            payloads = event.workflow_execution_completed_event_attributes.result.payloads
+            result = TaskResult.model_validate_json(payloads[0].data)
+            return Ending(result.state, result)
+        case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
+            return _failed(event.workflow_execution_failed_event_attributes.failure)
+        case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:
+            return _CANCELLED
+        case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED:
+            reason = event.workflow_execution_terminated_event_attributes.reason or "Workflow terminated"
+            return Ending(TaskState.CANCELLED, fault=f"it was terminated: {reason}")
+        case _:
+            return Ending(TaskState.FAILED, fault="Workflow timed out")
 
 
-def _is_bad_input(error: BaseException) -> bool:
-    return isinstance(error, ApplicationError) and error.type == BAD_INPUT
+def _failed(failure: Failure) -> Ending:
+    if failure.HasField("canceled_failure_info"):
+        return _CANCELLED
+    while failure.HasField("cause") and not _is_bad_input(failure):
+        failure = failure.cause
+    return Ending(TaskState.FAILED, fault=failure.message, bad_input=_is_bad_input(failure))
+
+
+def _is_bad_input(failure: Failure) -> bool:
+    return failure.application_failure_info.type == BAD_INPUT
 
 
 def _utc(moment: Timestamp) -> datetime:

@@ -26,11 +26,6 @@ with workflow.unsafe.imports_passed_through():
     )
     from baton.manifest import HandoffReason
     from baton.messages import (
-        AGENT_WORKFLOW,
-        CONVERSATION_LOST,
-        NEEDS_PERSON,
-        REQUEST_REFUSED,
-        AgentEnd,
         AgentEvent,
         AgentResult,
         Assignment,
@@ -40,7 +35,9 @@ with workflow.unsafe.imports_passed_through():
         EventKind,
         TurnRequest,
     )
+    from baton.names import AGENT_WORKFLOW, CONVERSATION_LOST, NEEDS_PERSON, REQUEST_REFUSED
     from baton.roles import Role, agent_id
+    from baton.states import AgentEnd
     from baton.status import AgentStatus
     from workflows import policies
 

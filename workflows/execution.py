@@ -11,11 +11,12 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from baton import report
     from baton.assignments import executor_assignment
-    from baton.messages import AgentEnd, AgentResult, MergedStep, StepResult, StepStatusWord
+    from baton.messages import AgentResult, MergedStep, StepResult
     from baton.plan import Plan, PlanStep, execution_order
     from baton.results import combined, not_attempted, step_result
     from baton.schedule import Unit, blocked_by_failure, startable, units
-    from baton.status import with_step
+    from baton.states import AgentEnd, StepStatusWord
+    from baton.status_changes import with_step
     from workflows.task_run import TaskRun
 
 HEAD_START = timedelta(seconds=20)

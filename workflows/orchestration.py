@@ -16,27 +16,16 @@ with workflow.unsafe.imports_passed_through():
     from baton import report, rows
     from baton.assignments import integrator_assignment, planner_assignment
     from baton.findings import GateResult, GateVerdict, compare
-    from baton.messages import (
-        BAD_INPUT,
-        ORCHESTRATION_WORKFLOW,
-        AgentEvent,
-        AgentResult,
-        Direction,
-        OpenTask,
-        Publish,
-        SettlePlan,
-        StepResult,
-        TaskInput,
-        TaskResult,
-        TaskState,
-        task_id_fault,
-    )
+    from baton.messages import AgentEvent, AgentResult, Direction, OpenTask, Publish, SettlePlan, StepResult, TaskInput
+    from baton.names import BAD_INPUT, ORCHESTRATION_WORKFLOW, task_id_fault
     from baton.plan import Plan
     from baton.replan import remark, replanned
     from baton.report_facts import ReportFacts
     from baton.results import not_attempted, task_state
     from baton.settings import Phase
-    from baton.status import TaskStatus, planned
+    from baton.states import TaskState
+    from baton.status import TaskResult, TaskStatus
+    from baton.status_changes import planned
     from workflows import policies
     from workflows.attention import Answer
     from workflows.execution import Execution, was_cancelled

@@ -10,7 +10,7 @@ from typing import Any
 from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityCancellationType
 
-from baton.messages import BAD_INPUT, CONVERSATION_LOST, NEEDS_PERSON, REQUEST_REFUSED
+from baton.names import BAD_INPUT, CONVERSATION_LOST, NEEDS_PERSON, REQUEST_REFUSED
 
 HEARTBEAT = timedelta(seconds=10)
 NEVER_RETRIED = [

@@ -16,10 +16,6 @@ with workflow.unsafe.imports_passed_through():
     from baton.knowledge import Knowledge
     from baton.ledger import ItemRecord
     from baton.messages import (
-        SEARCH_ATTENTION,
-        SEARCH_PHASE,
-        SEARCH_REPOSITORY,
-        AgentEnd,
         AgentEvent,
         AgentResult,
         Artifact,
@@ -33,13 +29,15 @@ with workflow.unsafe.imports_passed_through():
         RunGates,
         StepResult,
         TaskInput,
-        TaskState,
         TurnLimits,
         WriteArtifacts,
     )
+    from baton.names import SEARCH_ATTENTION, SEARCH_PHASE, SEARCH_REPOSITORY
     from baton.pricing import Usage
     from baton.roles import WRITING_ROLES
-    from baton.status import TaskStatus, details_markdown, with_event, with_happening
+    from baton.states import AgentEnd, TaskState
+    from baton.status import TaskStatus, details_markdown
+    from baton.status_changes import with_event, with_happening
     from workflows import policies
     from workflows.agent import AgentWorkflow
     from workflows.attention import Attention

@@ -11,7 +11,7 @@ from test_model import asking, model_of
 
 from activities.errors import LONGEST_RETRY_AFTER, MESSAGE_LIMIT, ModelFault, Reaction
 from activities.model import Model, ModelError, fault_of
-from baton.messages import NEEDS_PERSON, REQUEST_REFUSED
+from baton.names import NEEDS_PERSON, REQUEST_REFUSED
 from emulator.reply import HttpError, Reply
 from emulator.server import EmulatorServer
 

@@ -99,3 +99,13 @@ def test_large_payloads_travel_by_reference(tmp_path: Path) -> None:
 
     payloads = [Payload(metadata={"encoding": b"json/plain"}, data=b"x" * 3_000_000), Payload(data=b"")]
     assert asyncio.run(there_and_back(payloads)) == payloads
+
+
+def test_a_damaged_journal_entry_counts_as_none_and_is_written_anew(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.enter("turn", b"paid")
+    path = next(path for path in (tmp_path / "journal").rglob("*") if path.is_file())
+    path.write_bytes(path.read_bytes()[:-1] + b"X")
+    assert store.entry("turn") is None
+    assert store.enter("turn", b"again") == b"again"
+    assert store.enter("turn", b"late") == b"again"

@@ -1,9 +1,10 @@
 """A new plan takes over what is open; what nobody takes stays visible as open."""
 
 from baton.ledger import ItemRecord, ItemStatus, counts
-from baton.messages import StepResult, StepStatusWord
+from baton.messages import StepResult
 from baton.plan import Plan, PlanStep
 from baton.replan import remark, replanned
+from baton.states import StepStatusWord
 
 
 def step(number: int, *items: str, depends_on: tuple[int, ...] = ()) -> PlanStep:

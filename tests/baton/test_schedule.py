@@ -4,9 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baton.budget import Budget
-from baton.messages import StepResult, StepStatusWord
+from baton.messages import StepResult
 from baton.plan import HandoffStrategy, Plan, PlanStep
 from baton.schedule import MOST_SHARDS, blocked_by_failure, others_paths, startable, units
+from baton.states import StepStatusWord
 
 
 def step(number: int, *depends_on: int, **fields: object) -> PlanStep:

@@ -268,14 +268,23 @@ def test_a_task_comes_from_a_file_or_standard_input(
     assert "no API key" in orchestrate("--plan-only", "fix the tests").stderr
 
 
+def loaded(code: str, *names: str) -> list[str]:
+    """Which of the modules a fresh interpreter has loaded after `code`."""
+    told = f"import sys; {code}; print(*(name for name in {names!r} if name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", told], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
 def test_the_command_line_loads_nothing_heavy() -> None:
-    """`import anthropic` takes over a second, temporalio and rich a part of one: commands load what they need."""
-    code = (
-        "import sys, starter, cli.application; cli.application.build(); "
-        "print([name for name in ('anthropic', 'temporalio', 'rich', 'yaml', 'baton.messages') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    """`import anthropic` takes over a second, the others a part of one: commands load what they need."""
+    heavy = ("anthropic", "temporalio", "pydantic", "rich", "yaml", "psutil", "baton.messages")
+    assert loaded("import starter, cli.application; cli.application.build()", *heavy) == []
+
+
+def test_looking_at_tasks_loads_neither_the_full_client_nor_the_payloads() -> None:
+    """Together they would take as long to import as everything else that `list` and `status` load."""
+    code = "import cli.access, cli.connection, cli.listing, cli.outcome, cli.progress, cli.tasks"
+    assert loaded(code, "anthropic", "temporalio.client", "baton.messages", "baton.plan", "rich", "yaml") == []
 
 
 def test_the_program_ends_with_the_exit_code_of_the_command(home: Path) -> None:

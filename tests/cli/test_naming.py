@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baton.messages import task_id_fault
+from baton.names import task_id_fault
 from cli.naming import mistaken_command, task_ids
 
 DAY = date(2026, 11, 30)

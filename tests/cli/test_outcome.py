@@ -5,9 +5,9 @@ from decimal import Decimal
 import pytest
 
 from baton.ledger import ItemCounts
-from baton.messages import TaskResult, TaskState
 from baton.pricing import Usage
-from baton.status import TaskStatus
+from baton.states import TaskState
+from baton.status import TaskResult, TaskStatus
 from cli.exits import ExitCode
 from cli.look import Look
 from cli.outcome import ending_json, ending_lines, exit_code, plan_lines

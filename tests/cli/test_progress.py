@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console, Group
 
 from baton.ledger import ItemCounts
-from baton.messages import StepStatusWord, TaskState
 from baton.pricing import Usage
 from baton.roles import Role
+from baton.states import StepStatusWord, TaskState
 from baton.status import AgentStatus, AttentionItem, Happening, StepStatus, TaskStatus
 from cli.look import Look, Pulse
 from cli.progress import STEPS_SHOWN, answers, counted, news, news_line, progress, waiting

@@ -17,13 +17,15 @@ from pathlib import Path
 
 import psutil
 import pytest
+from temporalio.api.enums.v1 import WorkflowExecutionStatus
+from temporalio.client import Client
 
 from cli import dev_server, processes
 from cli.credentials import remove_credentials
+from cli.exits import ServiceError
 from cli.service import (
     Ports,
     Service,
-    ServiceError,
     configured,
     connect,
     ensure,
@@ -115,22 +117,23 @@ async def retention_and_attributes(service: Service) -> tuple[float, set[str]]:
     from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
     from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 
-    client = await connect(service)
-    described = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace="default"))
+    requests = (await connect(service)).service
+    described = await requests.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace="default"))
     hours = described.config.workflow_execution_retention_ttl.seconds / 3600
-    listed = await client.operator_service.list_search_attributes(ListSearchAttributesRequest(namespace="default"))
+    listed = await requests.operator_service.list_search_attributes(ListSearchAttributesRequest(namespace="default"))
     return hours, {name for name in listed.custom_attributes if name.startswith("Baton")}
 
 
 async def start_workflow(service: Service) -> None:
-    client = await connect(service)
+    client = await Client.connect(service.address, namespace=service.namespace)
     await client.start_workflow("Nothing", id="kept", task_queue="nobody")
 
 
 async def describe_workflow(service: Service) -> str:
-    client = await connect(service)
-    described = await client.get_workflow_handle("kept").describe()
-    return described.status.name if described.status else ""
+    described = await (await connect(service)).describe("kept")
+    return WorkflowExecutionStatus.Name(described.workflow_execution_info.status).removeprefix(
+        "WORKFLOW_EXECUTION_STATUS_"
+    )
 
 
 # --- without processes -------------------------------------------------------------------------------------------

@@ -20,13 +20,16 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from baton.messages import BAD_INPUT, ORCHESTRATION_WORKFLOW, TASK_QUEUE, TaskInput, TaskResult, TaskState
-from baton.status import Happening, TaskStatus
+from baton.messages import TaskInput
+from baton.names import BAD_INPUT, ORCHESTRATION_WORKFLOW, TASK_QUEUE
+from baton.states import TaskState
+from baton.status import Happening, TaskResult, TaskStatus
 from cli.checks import Source
 from cli.dev_server import server_binary
 from cli.exits import Refused
 from cli.following import PlainView, follow
 from cli.listing import rows
+from cli.server import Server
 from cli.starting import Order, start
 from cli.tasks import WORKER_AWAY, Task
 
@@ -90,9 +93,14 @@ async def working(client: Client) -> AsyncIterator[None]:
         yield
 
 
+def server(client: Client) -> Server:
+    """The same connection without the full client, as the command line has it."""
+    return Server(client.service_client, client.namespace)
+
+
 async def started(client: Client, task: str, task_id: str | None = None) -> Task:
     """A task of an id that no other test uses, unless one is given."""
-    return Task(client, await start(client, order(task, task_id or f"{task}-{uuid.uuid4().hex[:8]}")))
+    return Task(server(client), await start(server(client), order(task, task_id or f"{task}-{uuid.uuid4().hex[:8]}")))
 
 
 def order(task: str, task_id: str | None) -> Order:
@@ -167,7 +175,7 @@ async def test_without_a_worker_the_server_tells_what_it_knows(client: Client) -
 
 async def test_ids_are_free_or_refused(client: Client) -> None:
     async with working(client):
-        ids = [await start(client, order("done", None)) for _ in range(3)]
+        ids = [await start(server(client), order("done", None)) for _ in range(3)]
         assert [task_id.removeprefix(ids[0]) for task_id in ids] == ["", "-2", "-3"]
         await started(client, "done", "mine")
         with pytest.raises(Refused, match="already used: choose another with --task-id"):
@@ -175,7 +183,7 @@ async def test_ids_are_free_or_refused(client: Client) -> None:
 
 
 async def test_an_unknown_task_is_refused(client: Client) -> None:
-    task = Task(client, f"none-{uuid.uuid4().hex}")
+    task = Task(server(client), f"none-{uuid.uuid4().hex}")
     with pytest.raises(Refused, match="there is no task"):
         await task.look()
     with pytest.raises(Refused, match="there is no task"):
@@ -188,9 +196,9 @@ async def test_the_list_shows_states_and_summaries_newest_first(client: Client) 
     async with working(client):
         for task in ("done", "bad", "wait"):
             await started(client, task, f"{task}-task")
-        await follow(Task(client, "wait-task"), patient=False, view=PlainView(lambda _: None))
+        await follow(Task(server(client), "wait-task"), patient=False, view=PlainView(lambda _: None))
         for _ in range(50):
-            found = [row for row in await rows(client) if row.task_id.endswith("-task")]
+            found = [row for row in await rows(server(client)) if row.task_id.endswith("-task")]
             if [row.state for row in found] == ["waiting", "failed", "done"]:
                 break
             await asyncio.sleep(0.1)
@@ -199,6 +207,6 @@ async def test_the_list_shows_states_and_summaries_newest_first(client: Client) 
             ("bad-task", "failed", "bad"),
             ("done-task", "done", "all of it"),
         ]
-        running = {row.task_id for row in await rows(client, running_only=True)}
+        running = {row.task_id for row in await rows(server(client), running_only=True)}
         assert "wait-task" in running
         assert "done-task" not in running

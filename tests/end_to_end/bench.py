@@ -15,10 +15,13 @@ from typing import Any
 import psutil
 import pytest
 from temporalio.client import Client, WorkflowHandle
+from temporalio.contrib.pydantic import pydantic_data_converter
 
-from baton.messages import ORCHESTRATION_WORKFLOW, TASK_QUEUE, TaskInput, TaskResult
+from baton.messages import TaskInput
+from baton.names import ORCHESTRATION_WORKFLOW, TASK_QUEUE
 from baton.plan import DraftStep, PlanDraft
-from cli.service import Ports, Service, connect, ensure, save_credentials, stop
+from baton.status import TaskResult
+from cli.service import Ports, Service, ensure, save_credentials, stop
 from emulator.dialogue import Dialogue, read_dialogue
 from emulator.reply import Block, Model, Reply
 from emulator.request import Request
@@ -162,7 +165,9 @@ class Bench:
 
     async def client(self) -> Client:
         """A client for it."""
-        return await connect(self.service)
+        return await Client.connect(
+            self.service.address, namespace=self.service.namespace, data_converter=pydantic_data_converter
+        )
 
     @contextmanager
     def api(self, model: Model, **options: Any) -> Iterator[EmulatorServer]:

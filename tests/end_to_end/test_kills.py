@@ -16,7 +16,8 @@ from temporalio.client import Client, WorkflowFailureError
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 
-from baton.messages import TaskResult, TaskState
+from baton.states import TaskState
+from baton.status import TaskResult
 from cli import processes
 from cli.processes import python_command
 from cli.service import inspect, save_credentials

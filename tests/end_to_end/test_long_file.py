@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from baton.messages import TaskResult, TaskState
-from baton.status import TaskStatus
+from baton.states import TaskState
+from baton.status import TaskResult, TaskStatus
 from cli.exits import ExitCode
 from cli.outcome import exit_code
 from cli.tasks import Ending

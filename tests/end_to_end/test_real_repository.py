@@ -15,8 +15,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from temporalio.client import Client
 
-from cli.service import connect, inspect, stop
+from cli.service import inspect, stop
 from emulator.journal import Exchange
 from emulator.server import EmulatorServer
 from emulator.standin import StandIn
@@ -84,7 +85,7 @@ async def runs_by_status(state: Path) -> tuple[Counter[str], dict[str, object]]:
     """How many workflow runs ended how, and the task's result."""
     service = inspect(state)
     assert service is not None
-    client = await connect(service)
+    client = await Client.connect(service.address, namespace=service.namespace)
     statuses: Counter[str] = Counter()
     async for execution in client.list_workflows("WorkflowType = 'AgentWorkflow'"):
         assert execution.status is not None

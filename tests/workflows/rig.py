@@ -29,8 +29,9 @@ from activities.model import Model
 from activities.task_folder import TaskFolder, Tasks
 from activities.tasks import TaskWork
 from activities.turn import Turns
-from baton.messages import TASK_QUEUE, TaskInput, TaskResult
-from baton.status import AttentionItem, TaskStatus
+from baton.messages import TaskInput
+from baton.names import TASK_QUEUE
+from baton.status import AttentionItem, TaskResult, TaskStatus
 from cli.service import save_credentials
 from emulator import reply
 from emulator.server import EmulatorServer

@@ -10,8 +10,9 @@ import pytest
 from temporalio.client import WorkflowFailureError
 from temporalio.worker import ExecuteActivityInput
 
-from baton.messages import TaskResult, TaskState, TurnRequest
-from baton.status import TaskStatus
+from baton.messages import TurnRequest
+from baton.states import TaskState
+from baton.status import TaskResult, TaskStatus
 from emulator.dialogue import Dialogue
 from emulator.reply import Block, HttpError, Reply, Text, ToolUse
 from tests.end_to_end.bench import Rules, generation, git, statuses, task

@@ -21,7 +21,6 @@ from baton.facts import Submission
 from baton.findings import GateKind, GateOutcome, GateResult, GateSpec
 from baton.ledger import ItemRecord, ItemStatus
 from baton.messages import (
-    AgentEnd,
     AgentResult,
     Assignment,
     ChainTotals,
@@ -35,15 +34,14 @@ from baton.messages import (
     RunGates,
     SettlePlan,
     TaskInput,
-    TaskResult,
-    TaskState,
     WriteArtifacts,
 )
 from baton.plan import Plan, PlanStep
 from baton.pricing import Usage
 from baton.roles import Role
 from baton.settings import Layer, resolve
-from baton.status import TaskStatus
+from baton.states import AgentEnd, TaskState
+from baton.status import TaskResult, TaskStatus
 from workflows.orchestration import OrchestrationWorkflow
 
 GATE = GateSpec(name="tests", command="pytest", kind=GateKind.TEST)

@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 from temporalio.worker import ExecuteActivityInput
 
 from baton.budget import Budget
-from baton.messages import AGENT_WORKFLOW, TASK_QUEUE, AgentEnd, AgentResult, Assignment, TaskResult, TaskState
+from baton.messages import AgentResult, Assignment
+from baton.names import AGENT_WORKFLOW, TASK_QUEUE
 from baton.plan import PlanStep
 from baton.roles import Role
+from baton.states import AgentEnd, TaskState
+from baton.status import TaskResult
 from emulator.dialogue import Dialogue, read_dialogue
 from emulator.reply import (
     BadData,

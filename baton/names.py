@@ -1,0 +1,32 @@
+"""Names that both sides of a boundary know: workflows, queues, search attributes, types of errors, and task ids."""
+
+import re
+
+ORCHESTRATION_WORKFLOW = "OrchestrationWorkflow"
+AGENT_WORKFLOW = "AgentWorkflow"
+TASK_QUEUE = "baton"
+
+SEARCH_PHASE = "BatonPhase"
+SEARCH_REPOSITORY = "BatonRepository"
+SEARCH_ATTENTION = "BatonAttention"
+
+TASK_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+
+BAD_INPUT = "BadInput"
+"""Error type: what the user gave cannot be used; nothing was left behind."""
+CONVERSATION_LOST = "ConversationLost"
+"""Error type: a conversation cannot be read any more; the agent is replaced from facts."""
+REQUEST_REFUSED = "ModelRefusedRequest"
+"""Error type: the API refuses the conversation as it is; the agent is replaced from facts."""
+NEEDS_PERSON = "NeedsPerson"
+"""Error type: only a person can help (credentials, spend limit, unknown model); the run waits."""
+
+
+def task_id_fault(task_id: str) -> str | None:
+    """Why a task id cannot be used, or None."""
+    if TASK_ID.fullmatch(task_id):
+        return None
+    return (
+        f"the task id {task_id!r} is malformed: use 1 to 63 lower-case letters, digits and hyphens, "
+        "starting with a letter or digit, for example migrate-typescript-2026-11-30"
+    )

@@ -1,0 +1,55 @@
+"""What changes a status: a plan, an agent's event, a happening. Each gives a new status; none grows without bound."""
+
+from datetime import datetime
+
+from baton.ledger import ItemCounts
+from baton.messages import AgentEvent
+from baton.plan import PlanStep
+from baton.roles import Role
+from baton.status import AgentStatus, Happening, StepStatus, TaskStatus
+
+HAPPENINGS_KEPT = 40
+DESCRIPTION_CHARACTERS = 160
+"""The status stays small with the largest plan; the plan itself has the whole text."""
+
+
+def planned(steps: tuple[PlanStep, ...]) -> tuple[StepStatus, ...]:
+    """Steps before any of them started."""
+    return tuple(
+        StepStatus(
+            step=step.step,
+            agent_type=step.agent_type,
+            description=step.description[:DESCRIPTION_CHARACTERS],
+            depends_on=step.depends_on,
+            items=ItemCounts(total=len(step.items), open=len(step.items)),
+        )
+        for step in steps
+    )
+
+
+def with_step(status: TaskStatus, number: int, **changes: object) -> TaskStatus:
+    """The status with one step changed."""
+    steps = tuple(step.model_copy(update=changes) if step.step == number else step for step in status.steps)
+    return status.model_copy(update={"steps": steps})
+
+
+def with_happening(status: TaskStatus, at: datetime, text: str) -> TaskStatus:
+    """The status with one more line of what happened; the oldest lines go."""
+    lines = (*status.happenings, Happening(at=at, text=text))[-HAPPENINGS_KEPT:]
+    return status.model_copy(update={"happenings": lines})
+
+
+def with_event(status: TaskStatus, event: AgentEvent, at: datetime) -> TaskStatus:
+    """The status after an agent's event."""
+    others = tuple(agent for agent in status.agents_at_work if agent.workflow_id != event.workflow_id)
+    at_work = AgentStatus(**event.model_dump(include=set(AgentStatus.model_fields)))
+    changed = status.model_copy(update={"agents_at_work": others if event.kind == "ended" else (*others, at_work)})
+    if event.step is not None and event.role is Role.EXECUTOR:
+        changed = with_step(
+            changed, event.step, items=event.items, agents=event.agents, usage=event.usage, handoffs=event.agents - 1
+        )
+    if event.handoff is not None:
+        row = event.handoff
+        changed = changed.model_copy(update={"handoffs": changed.handoffs + 1})
+        changed = with_happening(changed, at, f"{row.agent_id} handed off to {row.successor_id} ({row.reason})")
+    return changed
