@@ -85,6 +85,7 @@ async def _work(arguments: argparse.Namespace) -> None:
         task_work.publish,
         task_work.write_artifacts,
         task_work.close_task,
+        task_work.discard_task,
         agents.open_agent,
         agents.close_agent,
         turns.plan,

@@ -7,6 +7,8 @@ It is the only thing besides one ref that a task leaves in the user's repository
 import json
 import os
 import re
+import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,15 @@ class Artifacts:
         if not ignore.exists():
             ignore.write_text("*\n", encoding="utf-8")
         self._folder.mkdir(exist_ok=True)
+
+    def remove(self) -> None:
+        """Remove the folder with everything in it, and the folders above that it was alone in."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        parent = self._folder.parent
+        if {path.name for path in parent.iterdir()} <= {".gitignore"}:
+            shutil.rmtree(parent, ignore_errors=True)
+            with suppress(OSError):
+                parent.parent.rmdir()
 
     def write(self, artifact: Artifact) -> None:
         """Write one file. ValueError when its name leads out of the folder."""

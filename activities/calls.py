@@ -5,6 +5,7 @@ A response that was cut off runs nothing; what it had written of a long file is 
 
 import asyncio
 import posixpath
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -34,6 +35,9 @@ FOREIGN_TOLD = 20
 KEPT_BYTES = 10_000_000
 """What a command did to a file of somebody else is kept up to this size."""
 
+TOOL_SECONDS = 15 * 60
+"""After so long no further call of a response is begun; with the longest command it still fits the turn's limit."""
+NOT_RUN_NO_TIME = "Not run: the calls before it took all the time of this turn. Send it again if it is still needed."
 NOT_RUN_AFTER_END = "Not run: an earlier call of this response ended the work."
 
 
@@ -78,16 +82,20 @@ class Calls:
             if (part := partial_write(response)) is not None and self.request.role in WRITING_ROLES:
                 work.add(await self._save(part))
             return work
+        started = time.monotonic()
         for call in wanted:
             if work.facts.submission is not None:
                 work.answer(call, NOT_RUN_AFTER_END, is_error=True)
+                continue
+            if time.monotonic() - started > TOOL_SECONDS:
+                work.answer(call, NOT_RUN_NO_TIME, is_error=True)
                 continue
             self.beat.doing, self.beat.tokens = doing(call), 0
             self.trace.begin()
             await self._run_one(call, work)
             self.trace.called(call.name, is_error=bool(work.results[-1].get("is_error")))
-        if any(call.name == "bash" for call in wanted) and self.request.role in WRITING_ROLES:
-            await self._judge_what_commands_changed(work)
+            if call.name == "bash" and self.request.role in WRITING_ROLES:
+                await self._judge_what_commands_changed(work)
         return work
 
     async def _run_one(self, call: ToolCall, work: Work) -> None:
@@ -131,7 +139,7 @@ class Calls:
             changes = await repository.changed_paths(workspace, self.conversation.opening.start_commit)
             changed = [change.path for change in changes]
         elif call.name == "submit_plan":
-            files = await repository.list_files(self.folder.record.opened.base_commit)
+            files = await repository.list_files(self.conversation.opening.start_commit)
         return Evidence(
             facts=work.so_far,
             agent_id=self.request.agent_id,

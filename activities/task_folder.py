@@ -22,6 +22,7 @@ class TaskRecord(Stored):
     """What `open_task` settled once and for all; `task.json`."""
 
     task_id: str
+    run_id: str = ""
     input: TaskInput
     opened: OpenedTask
     environment: dict[str, str]
@@ -113,6 +114,10 @@ class Tasks:
         if (fault := task_id_fault(task_id)) is not None:
             raise ValueError(fault)
         return self._known.setdefault(task_id, TaskFolder(self._root / task_id))
+
+    def lock_path(self, task_id: str) -> Path:
+        """The lock for making and removing a task's folder; beside it, since the folder itself comes and goes."""
+        return self.folder(task_id).path.with_suffix(".lock")
 
     def forget(self, task_id: str) -> None:
         """Drop what is cached of a task."""

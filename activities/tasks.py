@@ -16,6 +16,7 @@ from activities.artifacts import Artifacts
 from activities.child_environment import child_environment
 from activities.errors import Reaction
 from activities.gates import Gates, discover
+from activities.locking import exclusive
 from activities.model import Model, ModelError
 from activities.pulse import pulse
 from activities.repository import BadRepository, MergeKind, SourceFacts
@@ -38,13 +39,16 @@ from baton.messages import (
     RunGates,
     SettlePlan,
     TaskInput,
+    TaskRef,
     WriteArtifacts,
 )
 from baton.names import BAD_INPUT
 from baton.permissions import Permissions
 from baton.plan import Plan, PlanFaults, expand
+from baton.pricing import Usage, cost_usd
 from baton.settings import Layer, Settings, SettingsFaults, permissions_of, resolve
 
+NOT_YET = ("review", "reviewLenses", "notify")
 ROLES_WITH_MODELS = ("planner", "executor", "integrator")
 
 
@@ -79,16 +83,18 @@ class TaskWork:
     async def open_task(self, request: OpenTask) -> OpenedTask:
         """Check the input, clone the repository, survey it, and settle the task's record."""
         folder = self._tasks.folder(request.task_id)
-        async with pulse("opening the task"):
-            if (folder.path / "task.json").exists() and activity.info().attempt > 1:
+        run_id = activity.info().workflow_run_id or ""
+        # A first attempt that outlived its heartbeat must not undo what a second one completes.
+        async with pulse("opening the task"), exclusive(self._tasks.lock_path(request.task_id)):
+            if (folder.path / "task.json").exists() and folder.record.run_id == run_id:
                 return folder.record.opened
             facts = await self._inspect(folder, request.input)
             settings, layers = self._settings(request.input, facts)
             artifacts = _artifacts_path(facts, settings, request.task_id, folder)
             self._refuse_used_id(folder, artifacts)
-            context_tokens = await self._check_models(settings)
+            windows, outputs = await self._check_models(settings)
             try:
-                return await self._make(folder, request, facts, settings, layers, artifacts, context_tokens)
+                return await self._make(folder, request, facts, settings, layers, artifacts, (windows, outputs), run_id)
             except BaseException:
                 self._tasks.forget(request.task_id)
                 await asyncio.to_thread(shutil.rmtree, folder.path, ignore_errors=True)
@@ -176,8 +182,17 @@ class TaskWork:
             if settings.persist_state or artifact.name.startswith(("report", "integration-report")):
                 await asyncio.to_thread(artifacts.write, artifact)
 
+    @activity.defn(name="discard_task")
+    async def discard_task(self, request: TaskRef) -> None:
+        """Remove everything of a task that turned out not to be usable, before anything was done for it."""
+        folder = self._tasks.folder(request.task_id)
+        async with pulse("discarding the task"), exclusive(self._tasks.lock_path(request.task_id)):
+            await asyncio.to_thread(Artifacts(folder.artifacts).remove)
+            await asyncio.to_thread(shutil.rmtree, folder.path, ignore_errors=True)
+        self._tasks.forget(request.task_id)
+
     @activity.defn(name="close_task")
-    async def close_task(self, request: Publish) -> None:
+    async def close_task(self, request: TaskRef) -> None:
         """Put the workspaces away; branches and checkpoints stay in the private repository."""
         folder = self._tasks.folder(request.task_id)
         async with pulse("putting the workspaces away"):
@@ -214,9 +229,10 @@ class TaskWork:
                 f"or look at that task with: orchestrate status {folder.path.name}"
             )
 
-    async def _check_models(self, settings: Settings) -> dict[str, int]:
-        """Context windows by role. Every model must exist and be able to fill the budget."""
-        windows = {}
+    async def _check_models(self, settings: Settings) -> tuple[dict[str, int], dict[str, int]]:
+        """Context windows and longest outputs by role. Every model must exist, fill the budget, and have a price
+        where the cost is limited."""
+        windows, outputs = {}, {}
         for role in ROLES_WITH_MODELS:
             name = settings.models.of(role)
             try:
@@ -238,7 +254,14 @@ class TaskWork:
                 )
             if facts.max_input_tokens is not None:
                 windows[role] = facts.max_input_tokens
-        return windows
+            if facts.max_tokens is not None:
+                outputs[role] = facts.max_tokens
+            if settings.limits.cost_usd is not None and cost_usd(name, Usage(), settings.prices) is None:
+                raise BadInputError(
+                    f"a cost limit is set, but the model {name!r} ({role}) has no price: add it to prices in the "
+                    "settings, or limit outputTokens instead"
+                )
+        return windows, outputs
 
     async def _make(
         self,
@@ -248,7 +271,8 @@ class TaskWork:
         settings: Settings,
         layers: list[Layer],
         artifacts: Path,
-        context_tokens: dict[str, int],
+        limits: tuple[dict[str, int], dict[str, int]],
+        run_id: str,
     ) -> OpenedTask:
         await folder.repository.create(facts)
         repository = folder.repository
@@ -258,7 +282,7 @@ class TaskWork:
             return await repository.read_file(facts.base_commit, path)
 
         permissions = permissions_of(layers)
-        warnings = [*Permissions(**permissions.model_dump()).warnings()]
+        warnings = [*Permissions(**permissions.model_dump()).warnings(), *_without_effect(layers)]
         if facts.modified or facts.untracked or facts.conflicted or facts.operation:
             warnings.insert(0, facts.describe())
         opened = OpenedTask(
@@ -272,10 +296,12 @@ class TaskWork:
             artifacts=str(artifacts),
             warnings=tuple(warnings),
             searchable=self._searchable,
-            context_tokens=context_tokens,
+            context_tokens=limits[0],
+            most_output_tokens=limits[1],
         )
         record = TaskRecord(
             task_id=request.task_id,
+            run_id=run_id,
             input=request.input,
             opened=opened,
             environment=_environment(request.input.environment),
@@ -311,3 +337,10 @@ def _artifacts_path(facts: SourceFacts, settings: Settings, task_id: str, folder
 def _top_level(record: TaskRecord) -> Path | None:
     source = Path(record.opened.source)
     return source if source.is_absolute() and source.is_dir() else None
+
+
+def _without_effect(layers: list[Layer]) -> list[str]:
+    """Settings that are understood and checked, but not acted upon yet; nobody shall rely on them."""
+    return [
+        f"{layer.source}: {key} has no effect yet" for layer in layers for key in NOT_YET if key in layer.orchestration
+    ]

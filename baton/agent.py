@@ -127,7 +127,7 @@ def _after_last(assignment: Assignment, state: AgentState) -> Move | None:
 
 
 def _limit_reached(assignment: Assignment, state: AgentState) -> Move | None:
-    if (fault := exceeded(assignment.allowance, state.usage)) is not None:
+    if (fault := exceeded(assignment.allowance, state.usage + state.extra_usage)) is not None:
         return Stop(blocked=False, detail=fault)
     if state.turn >= assignment.max_turns:
         return HandOff(HandoffReason.OUTPUT_LIMIT)
@@ -150,11 +150,22 @@ def _ask(assignment: Assignment, state: AgentState, guidance: tuple[str, ...]) -
     if phase is Phase.HANDING_OFF:
         notices.append(Notice(kind=NoticeKind.BUDGET_95, text=""))
     return Ask(
-        max_tokens=budget.max_tokens(used, phase),
+        max_tokens=_at_most(budget.max_tokens(used, phase), assignment, state),
         notices=tuple(notices),
         prepared=state.prepared or phase is not Phase.WORKING,
         hand_off_asked=phase is Phase.HANDING_OFF,
     )
+
+
+def _at_most(tokens: int, assignment: Assignment, state: AgentState) -> int:
+    """What may be asked for: not more than the model writes in one response, nor than the task's limit leaves."""
+    bounds = [tokens]
+    if assignment.most_output_tokens is not None:
+        bounds.append(assignment.most_output_tokens)
+    if assignment.allowance.output_tokens is not None:
+        spent = state.usage.output_tokens + state.extra_usage.output_tokens
+        bounds.append(max(1, assignment.allowance.output_tokens - spent))
+    return min(bounds)
 
 
 def _context_is_nearly_full(assignment: Assignment, state: AgentState) -> bool:

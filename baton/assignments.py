@@ -13,8 +13,10 @@ PLANNER_SUCCESSORS = 3
 """Planners do not count against maxAgents; their chain has its own bound."""
 
 
-def planner_assignment(task_id: str, task: TaskInput, opened: OpenedTask, remarks: tuple[str, ...]) -> Assignment:
-    """The planner's: survey and settings, and what a person said of earlier plans."""
+def planner_assignment(
+    task_id: str, task: TaskInput, opened: OpenedTask, head: str, remarks: tuple[str, ...]
+) -> Assignment:
+    """The planner's: survey and settings, and what a person said of earlier plans. It sees the result so far."""
     settings = opened.settings
     return Assignment(
         task_id=task_id,
@@ -24,10 +26,11 @@ def planner_assignment(task_id: str, task: TaskInput, opened: OpenedTask, remark
         model=settings.models.of(Role.PLANNER),
         budget=settings.budget,
         context_tokens=opened.context_tokens.get(Role.PLANNER),
+        most_output_tokens=opened.most_output_tokens.get(Role.PLANNER),
         successors_left=PLANNER_SUCCESSORS,
         host_queue=opened.host_queue,
-        workspace="plan",
-        start_commit=opened.base_commit,
+        workspace=f"plan-{head[:12]}",
+        start_commit=head,
         guidance=remarks,
         survey=opened.survey,
         shown_settings={
@@ -61,6 +64,7 @@ def executor_assignment(
         model=settings.models.of(Role.EXECUTOR),
         budget=settings.budget,
         context_tokens=opened.context_tokens.get(Role.EXECUTOR),
+        most_output_tokens=opened.most_output_tokens.get(Role.EXECUTOR),
         host_queue=opened.host_queue,
         workspace=f"step-{unit.label}",
         start_commit=head,
@@ -92,6 +96,7 @@ def integrator_assignment(
         model=settings.models.of(Role.INTEGRATOR),
         budget=settings.budget,
         context_tokens=opened.context_tokens.get(Role.INTEGRATOR),
+        most_output_tokens=opened.most_output_tokens.get(Role.INTEGRATOR),
         host_queue=opened.host_queue,
         workspace="integrate",
         start_commit=head,

@@ -16,7 +16,16 @@ MORE_BUDGET, SKIP_ITEM, REPLAN, STOP = "more_budget", "skip_item", "replan", "st
 FRUITLESS_AT_MOST = 2
 """Handoffs in a row without an item, a diff or a finding; a third agent is never started on the same."""
 
-NO_PROGRESS_CHOICES = (MORE_BUDGET, SKIP_ITEM, REPLAN, STOP)
+
+def no_progress_choices(role: Role) -> tuple[str, ...]:
+    """What a person may choose when a chain goes on without progress. Only an executor has items and a plan."""
+    return (MORE_BUDGET, SKIP_ITEM, REPLAN, STOP) if role is Role.EXECUTOR else (MORE_BUDGET, STOP)
+
+
+def may_be_fruitless(assignment: Assignment, state: AgentState) -> bool:
+    """Whether a handoff now could be one too many without progress; the manifest then tells for certain."""
+    stuck_before = assignment.manifest is not None and assignment.manifest.in_progress_item is not None
+    return stuck_before or (not state.progressed and assignment.totals.fruitless > 0)
 
 
 def successor(assignment: Assignment, state: AgentState, manifest: Manifest, choice: str | None = None) -> Assignment:

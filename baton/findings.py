@@ -94,6 +94,13 @@ class GateVerdict(Stored):
     blocks: bool = Field(default=False)
 
 
+def not_run(spec: GateSpec, reason: str) -> GateResult:
+    """The result of a gate that could not be started at all."""
+    return GateResult(
+        name=spec.name, kind=spec.kind, command=spec.command, outcome=GateOutcome.INCONCLUSIVE, reason=reason
+    )
+
+
 def compare(baseline: Sequence[GateResult], now: Sequence[GateResult]) -> list[GateVerdict]:
     """One verdict per gate of either list, in the order of `now`, then what was not run again."""
     before = {result.name: result for result in baseline}

@@ -66,6 +66,7 @@ class OpenedTask(Stored):
     warnings: tuple[str, ...] = ()
     searchable: bool = False
     context_tokens: dict[str, int] = Field(default_factory=dict)
+    most_output_tokens: dict[str, int] = Field(default_factory=dict)
 
 
 class TurnLimits(Stored):
@@ -113,6 +114,7 @@ class Assignment(Stored):
     chain: tuple[Link, ...] = ()
     predecessor_head: str | None = None
     context_tokens: int | None = None
+    most_output_tokens: int | None = None
     paused: bool = False
     totals: ChainTotals = ChainTotals()
     survey: str | None = None
@@ -242,7 +244,7 @@ class Direction(Stored):
     """Parent to child: guidance, a pause or its end, the answer to what the agent waits for, or to its wish for a
     successor (`lease`; an empty text refuses it)."""
 
-    kind: Literal["guidance", "choice", "lease", "pause", "unpause"] = "guidance"
+    kind: Literal["guidance", "choice", "lease", "pause", "unpause", "stop"] = "guidance"
     text: str = ""
 
 
@@ -283,6 +285,12 @@ class MergedStep(Stored):
     merged: bool
     files_changed: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
+
+
+class TaskRef(Stored):
+    """Input of activities that need only the task."""
+
+    task_id: str
 
 
 class SettlePlan(Stored):

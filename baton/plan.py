@@ -5,6 +5,7 @@ every dependency exists, and there is no cycle. All faults are found at once, so
 """
 
 import posixpath
+import re
 from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
@@ -119,7 +120,7 @@ def expand(draft: PlanDraft, task_id: str, files: Collection[str]) -> Plan:
     if faults:
         shown = faults[:FAULTS_SHOWN]
         raise PlanFaults([*shown, f"and {len(faults) - len(shown)} more"] if len(faults) > len(shown) else shown)
-    sequenced, notes = _sequence_overlaps(steps)
+    sequenced, notes = _sequence_overlaps(steps, known)
     return Plan(
         task_id=task_id,
         mode=draft.mode,
@@ -209,8 +210,8 @@ def _items(step: DraftStep, files: Collection[str]) -> tuple[tuple[str, ...], li
         )
         if not selected:
             faults.append(f"step {step.step}: the selection {list(step.select.include)} matches no file")
-    if step.run is not None and step.items == () and selected == () and "{item}" in step.run:
-        faults.append(f"step {step.step}: run uses {{item}}, but the step has no items")
+    if step.run is not None:
+        faults.append(f"step {step.step}: run is not available yet; describe the work instead")
     return tuple(dict.fromkeys((*step.items, *selected))), faults
 
 
@@ -229,14 +230,14 @@ def _path_fault(path: str) -> str | None:
     return None
 
 
-def _sequence_overlaps(steps: Sequence[PlanStep]) -> tuple[list[PlanStep], list[str]]:
+def _sequence_overlaps(steps: Sequence[PlanStep], files: Collection[str]) -> tuple[list[PlanStep], list[str]]:
     """Steps that own the same path and could run side by side are put in sequence (invariant 3)."""
     sequenced: list[PlanStep] = []
     notes: list[str] = []
     for step in sorted(steps, key=lambda step: step.step):
-        before = _reachability([*sequenced, *(s for s in steps if s.step >= step.step)])
-        for earlier in sequenced:
-            path = None if _in_sequence(before, earlier.step, step.step) else _shared_path(earlier, step)
+        for earlier in reversed(sequenced):
+            before = _reachability([*sequenced, step, *(s for s in steps if s.step > step.step)])
+            path = None if _in_sequence(before, earlier.step, step.step) else _shared_path(earlier, step, files)
             if path is not None:
                 step = step.model_copy(update={"depends_on": (*step.depends_on, earlier.step)})  # noqa: PLW2901
                 notes.append(f"step {step.step} waits for step {earlier.step}: both own {path}")
@@ -244,11 +245,37 @@ def _sequence_overlaps(steps: Sequence[PlanStep]) -> tuple[list[PlanStep], list[
     return sequenced, notes
 
 
-def _shared_path(one: PlanStep, other: PlanStep) -> str | None:
+def _shared_path(one: PlanStep, other: PlanStep, files: Collection[str]) -> str | None:
+    """A path that both steps could change, or None. Two steps without items and owns may each change anything."""
+    if not (one.items or one.owns or other.items or other.owns):
+        return "every file that no other step owns"
     common = set(one.items) & set(other.items)
     covered = [i for i in other.items if _named(one.owns, i)] + [i for i in one.items if _named(other.owns, i)]
-    same_patterns = set(one.owns) & set(other.owns)
-    return min((*common, *covered, *same_patterns), default=None)
+    if common or covered:
+        return min((*common, *covered))
+    for mine in one.owns:
+        for theirs in other.owns:
+            named = matches(mine, theirs) or matches(theirs, mine) or _nested(mine, theirs)
+            if named or any(matches(mine, path) and matches(theirs, path) for path in files):
+                return mine
+    return None
+
+
+def _nested(one: str, other: str) -> bool:
+    """Whether files yet to be made could match both patterns: one's literal beginning leads into the other's."""
+    mine, theirs = _literal(one), _literal(other)
+    both_open = mine != one and theirs != other
+    return both_open and (mine.startswith(theirs) or theirs.startswith(mine)) and _same_end(one, other)
+
+
+def _literal(pattern: str) -> str:
+    return re.split(r"[*?\[{]", pattern, maxsplit=1)[0]
+
+
+def _same_end(one: str, other: str) -> bool:
+    """Patterns that end in different suffixes (`*.md`, `*.py`) share no file."""
+    mine, theirs = (posixpath.splitext(pattern.removesuffix("**"))[1] for pattern in (one, other))
+    return not (mine and theirs) or mine == theirs
 
 
 def _reachability(steps: Sequence[PlanStep]) -> dict[int, frozenset[int]]:

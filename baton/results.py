@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from baton.facts import Submission
 from baton.findings import GateVerdict, ready
-from baton.ledger import ItemCounts, counts, merge
+from baton.ledger import ItemCounts, ItemRecord, ItemStatus, counts, merge
 from baton.messages import AgentResult, ChainTotals, MergedStep, StepResult
 from baton.plan import PlanStep
 from baton.pricing import Usage
@@ -88,6 +88,25 @@ def not_attempted(step: PlanStep, why: str) -> StepResult:
     )
 
 
+def broken(step: PlanStep, why: str, records: Sequence[ItemRecord]) -> StepResult:
+    """A step whose result could not be brought home: nothing of it is on the result."""
+    rows = merge(step.items, records)
+    return StepResult(
+        step=step.step,
+        agent_type=step.agent_type,
+        description=step.description,
+        status=StepStatusWord.FAILED,
+        blockers=(why,),
+        items=counts(_failed(rows, why)),
+    )
+
+
+def unmerged(agent: AgentResult, conflicts: Sequence[str]) -> AgentResult:
+    """A chain whose work is not on the result: what it finished does not count as done (invariant 2)."""
+    why = "not on the result: merging conflicts in " + ", ".join(conflicts[:5])
+    return agent.model_copy(update={"items": _failed(agent.items, why)})
+
+
 def task_state(results: Sequence[StepResult], verdicts: Iterable[GateVerdict], cancelled: bool = False) -> TaskState:
     """What the task came to."""
     if cancelled:
@@ -114,3 +133,10 @@ def _status(agent: AgentResult, items: ItemCounts, said: object, merged: MergedS
     if something or (agent.end is AgentEnd.FINISHED and said != "failed"):
         return StepStatusWord.PARTIAL
     return StepStatusWord.BLOCKED if agent.end is AgentEnd.BLOCKED else StepStatusWord.FAILED
+
+
+def _failed(records: Iterable[ItemRecord], why: str) -> tuple[ItemRecord, ...]:
+    return tuple(
+        record.model_copy(update={"status": ItemStatus.FAILED, "note": why}) if record.status.finished else record
+        for record in records
+    )

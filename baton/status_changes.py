@@ -1,10 +1,12 @@
 """What changes a status: a plan, an agent's event, a happening. Each gives a new status; none grows without bound."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from baton.ledger import ItemCounts
 from baton.messages import AgentEvent
 from baton.plan import PlanStep
+from baton.pricing import Usage
 from baton.roles import Role
 from baton.status import AgentStatus, Happening, StepStatus, TaskStatus
 
@@ -39,17 +41,32 @@ def with_happening(status: TaskStatus, at: datetime, text: str) -> TaskStatus:
     return status.model_copy(update={"happenings": lines})
 
 
-def with_event(status: TaskStatus, event: AgentEvent, at: datetime) -> TaskStatus:
-    """The status after an agent's event."""
+def with_event(status: TaskStatus, event: AgentEvent, running: Sequence[AgentEvent], at: datetime) -> TaskStatus:
+    """The status after an agent's event. `running`: the newest event of every chain that runs, this one included."""
     others = tuple(agent for agent in status.agents_at_work if agent.workflow_id != event.workflow_id)
     at_work = AgentStatus(**event.model_dump(include=set(AgentStatus.model_fields)))
     changed = status.model_copy(update={"agents_at_work": others if event.kind == "ended" else (*others, at_work)})
     if event.step is not None and event.role is Role.EXECUTOR:
-        changed = with_step(
-            changed, event.step, items=event.items, agents=event.agents, usage=event.usage, handoffs=event.agents - 1
-        )
+        changed = _with_chains(changed, event.step, [one for one in running if one.step == event.step])
     if event.handoff is not None:
         row = event.handoff
         changed = changed.model_copy(update={"handoffs": changed.handoffs + 1})
         changed = with_happening(changed, at, f"{row.agent_id} handed off to {row.successor_id} ({row.reason})")
     return changed
+
+
+def _with_chains(status: TaskStatus, number: int, chains: Sequence[AgentEvent]) -> TaskStatus:
+    """A step's figures from all its chains: each knows only its own shard."""
+    step = next((step for step in status.steps if step.step == number), None)
+    if step is None:
+        return status
+    done = sum((chain.items for chain in chains), ItemCounts())
+    left = step.items.total - done.changed - done.unchanged - done.skipped - done.failed
+    return with_step(
+        status,
+        number,
+        items=done.model_copy(update={"total": step.items.total, "open": max(0, left)}),
+        agents=sum(chain.agents for chain in chains),
+        handoffs=sum(chain.agents - 1 for chain in chains),
+        usage=sum((chain.usage for chain in chains), Usage()),
+    )

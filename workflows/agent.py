@@ -16,11 +16,11 @@ with workflow.unsafe.imports_passed_through():
     from baton.agent import AgentState, Ask, Finish, HandOff, Stop, next_move
     from baton.chain import (
         FRUITLESS_AT_MOST,
-        MORE_BUDGET,
-        NO_PROGRESS_CHOICES,
         REPLAN,
-        SKIP_ITEM,
+        STOP,
         agent_event,
+        may_be_fruitless,
+        no_progress_choices,
         result,
         successor,
     )
@@ -61,6 +61,8 @@ class AgentWorkflow:
         self._assignment = assignment
         self._state: AgentState | None = None
         self._guidance: list[str] = []
+        self._guidance_shown = 0
+        self._stop: str | None = None
         self._choice: str | None = None
         self._lease: str | None = None
         self._paused = assignment.paused
@@ -93,14 +95,16 @@ class AgentWorkflow:
                 self._choice = direction.text
             case "lease":
                 self._lease = direction.text
+            case "stop":
+                self._stop = direction.text
             case "pause" | "unpause":
                 self._paused = direction.kind == "pause"
 
     async def _work(self) -> AgentResult:
         while True:
-            if self._paused:
-                return await self._pause()
-            move = next_move(self._assignment, self._current, tuple(self._guidance))
+            if (ended := await self._interrupted()) is not None:
+                return ended
+            move = next_move(self._assignment, self._current, tuple(self._guidance[self._guidance_shown :]))
             match move:
                 case Ask():
                     lost = await self._turn(move)
@@ -115,6 +119,21 @@ class AgentWorkflow:
                 case Stop():
                     end = AgentEnd.BLOCKED if move.blocked else AgentEnd.STOPPED
                     return await self._end(end, HandoffReason.OUTPUT_LIMIT, move.detail)
+
+    async def _interrupted(self) -> AgentResult | None:
+        """What a cancellation, a reached time limit or a pause makes of this agent; None when it goes on."""
+        # A cancellation is swallowed when an activity completes in the same moment; so it is looked for again.
+        if workflow.cancellation_reason() is not None:
+            raise asyncio.CancelledError
+        if self._stop is not None:
+            return await self._end(AgentEnd.STOPPED, HandoffReason.OUTPUT_LIMIT, self._stop)
+        if not self._paused:
+            return None
+        # Hand off cleanly; an agent that did nothing yet, or may have no successor, waits as it is.
+        if self._current.turn > 0 and await self._may_be_followed():
+            return await self._succeed(HandoffReason.PAUSED)
+        await workflow.wait_condition(lambda: not self._paused or self._stop is not None)
+        return await self._interrupted()
 
     async def _open(self) -> None:
         opened = await workflow.execute_activity_method(
@@ -141,7 +160,7 @@ class AgentWorkflow:
             max_tokens=ask.max_tokens,
             notices=ask.notices,
         )
-        del self._guidance[: sum(notice.kind == "guidance" for notice in ask.notices)]
+        self._guidance_shown += sum(notice.kind == "guidance" for notice in ask.notices)
         while True:
             try:
                 outcome = await workflow.execute_activity_method(
@@ -169,8 +188,18 @@ class AgentWorkflow:
 
     async def _hand_off(self, reason: HandoffReason, detail: str = "") -> AgentResult:
         """Go on as the successor; the result of the chain where none may follow."""
+        choice: str | None = None
+        if may_be_fruitless(self._assignment, self._current):
+            evidence = await self._close(reason, successor=False)
+            if successor(self._assignment, self._current, evidence.manifest).totals.fruitless >= FRUITLESS_AT_MOST:
+                choices = no_progress_choices(self._assignment.role)
+                choice = await self._ask_person("no_progress", _no_progress(evidence, detail), choices)
+        if choice == REPLAN:
+            return await self._end(AgentEnd.REPLAN, reason, "no progress; a person asked for a new plan")
+        if choice == STOP:
+            return await self._end(AgentEnd.BLOCKED, reason, "stopped by a person: no progress")
         if await self._may_be_followed():
-            return await self._succeed(reason, detail)
+            return await self._succeed(reason, choice)
         limit = "no further agent is allowed (maxAgents)"
         return await self._end(AgentEnd.STOPPED, reason, f"{detail}; {limit}" if detail else limit)
 
@@ -184,31 +213,15 @@ class AgentWorkflow:
         await workflow.wait_condition(lambda: self._lease is not None)
         return bool(self._lease)
 
-    async def _succeed(self, reason: HandoffReason, detail: str = "") -> AgentResult:
-        assignment, state = self._assignment, self._current
+    async def _succeed(self, reason: HandoffReason, choice: str | None = None) -> AgentResult:
+        """Hand the manifest to the successor: the next run of this workflow."""
         closed = await self._close(reason, successor=True)
-        following = successor(assignment, state, closed.manifest)
-        event = self._event("handoff", handoff=closed)
-        if following.totals.fruitless >= FRUITLESS_AT_MOST:
-            choice = await self._ask_person("no_progress", _no_progress(closed, detail), NO_PROGRESS_CHOICES)
-            if choice == REPLAN:
-                return await self._end(AgentEnd.REPLAN, reason, "no progress; a person asked for a new plan")
-            if choice not in {MORE_BUDGET, SKIP_ITEM}:
-                return await self._end(AgentEnd.BLOCKED, reason, "stopped by a person: no progress")
-            following = successor(assignment, state, closed.manifest, choice)
-        await self._tell(event)
-        following = following.model_copy(
-            update={"guidance": (*assignment.guidance, *self._guidance), "paused": self._paused}
+        await self._tell(self._event("handoff", handoff=closed))
+        following = successor(self._assignment, self._current, closed.manifest, choice).model_copy(
+            update={"guidance": (*self._assignment.guidance, *self._guidance), "paused": self._paused}
         )
         await workflow.wait_condition(workflow.all_handlers_finished)
         return workflow.continue_as_new(following)
-
-    async def _pause(self) -> AgentResult:
-        """Hand off cleanly and wait; an agent that did nothing yet, or may have no successor, waits as it is."""
-        if self._current.turn > 0 and await self._may_be_followed():
-            return await self._succeed(HandoffReason.PAUSED)
-        await workflow.wait_condition(lambda: not self._paused)
-        return await self._work()
 
     async def _ask_person(self, kind: str, question: str, choices: tuple[str, ...]) -> str:
         """Wait durably until the parent passes on a choice."""

@@ -4,20 +4,22 @@ A failing, hanging or cut-off chain never takes its siblings down: it ends as th
 """
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 
 from temporalio import workflow
+from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from baton import report
     from baton.assignments import executor_assignment
     from baton.messages import AgentResult, MergedStep, StepResult
     from baton.plan import Plan, PlanStep, execution_order
-    from baton.results import combined, not_attempted, step_result
+    from baton.results import broken, combined, not_attempted, step_result, unmerged
     from baton.schedule import Unit, blocked_by_failure, startable, units
     from baton.states import AgentEnd, StepStatusWord
     from baton.status_changes import with_step
-    from workflows.task_run import TaskRun
+    from workflows.task_run import TaskRun, raise_if_cancelled
 
 HEAD_START = timedelta(seconds=20)
 """The first of several chains gets so much time to have its prompt cached before the others start."""
@@ -46,6 +48,7 @@ class Execution:
         running: set[asyncio.Task[None]] = set()
         try:
             while waiting or running:
+                raise_if_cancelled()
                 if self.replan_wanted:
                     waiting.clear()
                 for number in startable(self._plan, waiting, self._run.results):
@@ -57,7 +60,7 @@ class Execution:
                 running = set(pending)
                 for task in done:
                     task.result()
-        except asyncio.CancelledError:
+        except BaseException:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
@@ -66,7 +69,12 @@ class Execution:
     async def _one(self, step: PlanStep) -> None:
         """One step to its result."""
         run = self._run
-        result = self._hindrance(step) or await self._step(step)
+        try:
+            result = self._hindrance(step) or await self._step(step)
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            result = broken(step, str(error.cause or error)[:500], run.records.get(step.step, ()))
         run.results[step.step] = result
         run.status = with_step(run.status, step.step, state=str(result.status), items=result.items)
         run.happened(f"step {step.step} {result.status}: {result.items.done}/{result.items.total} items done")
@@ -82,41 +90,42 @@ class Execution:
         run = self._run
         start = run.head
         pieces = units(step, run.opened.settings.budget)
-        chains = await _ended([asyncio.create_task(self._chain(step, unit, start)) for unit in pieces])
-        started = [chain for chain in chains if isinstance(chain, AgentResult)]
-        if not started:
-            return not_attempted(step, next(str(chain) for chain in chains))
-        agent = combined(step, started, [str(chain) for chain in chains if isinstance(chain, str)])
+        ends = await _ended([asyncio.create_task(self._chain(step, unit, start)) for unit in pieces])
+        refused = [end for end in ends if isinstance(end, str)]
+        chains = [end for end in ends if isinstance(end, AgentResult)]
+        if not chains:
+            return not_attempted(step, refused[0])
+        worked = [
+            unit for unit, end in zip(pieces, ends, strict=True) if isinstance(end, AgentResult) and end.totals.agents
+        ]
+        agent = combined(step, chains, refused)
+        merged = await self._merge(step, worked, start) if worked else None
+        if merged is not None and merged.conflicts:
+            agent = unmerged(agent, merged.conflicts)
         run.records[step.step] = agent.items
-        self.replan_wanted = self.replan_wanted or any(chain.end is AgentEnd.REPLAN for chain in started)
-        merged = await self._merge(step, pieces, start) if agent.totals.agents else None
+        self.replan_wanted = self.replan_wanted or any(chain.end is AgentEnd.REPLAN for chain in chains)
         return step_result(step, agent, merged)
 
     async def _chain(self, step: PlanStep, unit: Unit, start: str) -> AgentResult | str:
         """One chain of agents in a slot; a sentence when it may not start."""
         run = self._run
         async with self._slots:
-            await workflow.wait_condition(lambda: not run.status.paused)
-            if (hindrance := self._no_room()) is not None:
-                return hindrance
             if self._first_started:
                 await self._let_the_first_get_ahead()
+            if (hindrance := run.limit_reached()) is not None:
+                return hindrance
+            if not run.books.count_agent():
+                return f"no further agent is allowed (maxAgents is {run.opened.settings.max_agents})"
             self._first_started = True
             run.status = with_step(run.status, step.step, state="running")
             run.show()
             finished = tuple(n for n, result in run.results.items() if result.status is StepStatusWord.OK)
             assignment = executor_assignment(
                 run.task_id, run.input, run.opened, self._plan, step, unit, start, run.knowledge, finished
-            ).model_copy(update={"allowance": run.allowance(self._chains_at_once)})
-            result = await run.agent(assignment, f"{run.task_id}/step-{unit.label}")
+            )
+            result = await run.agent(assignment, f"{run.task_id}/step-{unit.label}", self._chains_at_once)
             run.knowledge = run.knowledge.with_entries(result.knowledge.entries[len(assignment.knowledge.entries) :])
             return result
-
-    def _no_room(self) -> str | None:
-        run = self._run
-        if run.agents_left() < 1:
-            return f"no further agent is allowed (maxAgents is {run.opened.settings.max_agents})"
-        return run.limit_reached()
 
     async def _let_the_first_get_ahead(self) -> None:
         """Siblings read the prompt cache of the first one, once its first answer has begun."""
@@ -131,19 +140,26 @@ class Execution:
         except TimeoutError:
             return
 
-    async def _merge(self, step: PlanStep, pieces: tuple[Unit, ...], start: str) -> MergedStep:
+    async def _merge(self, step: PlanStep, pieces: Sequence[Unit], start: str) -> MergedStep:
         branches = tuple(f"step-{unit.label}" for unit in pieces)
         async with self._merging:
             return await self._run.merge(branches, start, step.step, report.commit_subject(step))
 
 
 async def _ended(chains: list[asyncio.Task[AgentResult | str]]) -> list[AgentResult | str]:
-    """What the chains came to. A cancelled one still says what it did; `gather` alone would throw that away."""
+    """What the chains came to, all of them. A cancelled one still says what it did; `gather` alone would lose that."""
     try:
-        await asyncio.gather(*chains)
+        await asyncio.gather(*chains, return_exceptions=True)
     except asyncio.CancelledError:
         await asyncio.gather(*chains, return_exceptions=True)
-    return ["the task was cancelled first" if chain.cancelled() else chain.result() for chain in chains]
+    return [_end(chain) for chain in chains]
+
+
+def _end(chain: asyncio.Task[AgentResult | str]) -> AgentResult | str:
+    if chain.cancelled():
+        return "the task was cancelled first"
+    error = chain.exception()
+    return chain.result() if error is None else f"it could not be started: {error}"[:500]
 
 
 def was_cancelled(result: AgentResult) -> bool:

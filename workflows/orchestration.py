@@ -9,27 +9,39 @@ from typing import Any
 
 from pydantic import ValidationError
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
+from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from activities.tasks import TaskWork
     from baton import report, rows
     from baton.assignments import integrator_assignment, planner_assignment
     from baton.findings import GateResult, GateVerdict, compare
-    from baton.messages import AgentEvent, AgentResult, Direction, OpenTask, Publish, SettlePlan, StepResult, TaskInput
+    from baton.ledger import ItemRecord
+    from baton.messages import (
+        AgentEvent,
+        AgentResult,
+        Direction,
+        OpenTask,
+        Publish,
+        SettlePlan,
+        StepResult,
+        TaskInput,
+        TaskRef,
+    )
     from baton.names import BAD_INPUT, ORCHESTRATION_WORKFLOW, task_id_fault
     from baton.plan import Plan
     from baton.replan import remark, replanned
     from baton.report_facts import ReportFacts
     from baton.results import not_attempted, task_state
     from baton.settings import Phase
-    from baton.states import TaskState
+    from baton.sources import has_credentials
+    from baton.states import AgentEnd, TaskState
     from baton.status import TaskResult, TaskStatus
     from baton.status_changes import planned
     from workflows import policies
     from workflows.attention import Answer
     from workflows.execution import Execution, was_cancelled
-    from workflows.task_run import TaskRun
+    from workflows.task_run import TaskRun, raise_if_cancelled
 
 MAX_REPLANS = 5
 
@@ -139,28 +151,41 @@ class OrchestrationWorkflow:
     async def run(self, task: TaskInput) -> TaskResult:
         """Do the task."""
         _refuse_bad_input(task)
+        clock: asyncio.Task[None] | None = None
         try:
             await self._open()
+            clock = asyncio.create_task(self._run.end_in_time())
             plan = await self._planning()
+            raise_if_cancelled()
             if plan is not None and not task.plan_only:
                 await self._execute(plan)
+                raise_if_cancelled()
                 await self._integrate()
-            return await self._finish(cancelled=False)
+                raise_if_cancelled()
+            return await self._finish()
         except (asyncio.CancelledError, FailureError) as error:
             if self._baseline is not None:
                 self._baseline.cancel()
-            if not is_cancelled_exception(error) or not self._run.is_open:
+            if not self._run.is_open:
                 raise
-            await asyncio.shield(self._finish(cancelled=True))
-            raise
+            if is_cancelled_exception(error):
+                await asyncio.shield(self._finish(cancelled=True))
+                raise
+            if _type(error) == BAD_INPUT:
+                await self._discard()
+                raise
+            return await self._finish(failure=_reason(error))
+        finally:
+            if clock is not None:
+                clock.cancel()
 
     async def _execute(self, plan: Plan) -> None:
         """Execute the plan, and new plans for what is left as long as a person asks for one."""
-        for _ in range(MAX_REPLANS):
+        for round_number in range(1, MAX_REPLANS + 1):
             self._run.enter("executing")
             execution = Execution(self._run, plan)
             await execution.run()
-            if not execution.replan_wanted:
+            if not execution.replan_wanted or round_number == MAX_REPLANS:
                 return
             self._run.enter("planning")
             run = self._run
@@ -190,11 +215,13 @@ class OrchestrationWorkflow:
 
     async def _approved_plan(self, remarks: list[str]) -> Plan | None:
         """A plan that nobody objects to, put after what is over of an earlier one; None when a person stopped it."""
+        run = self._run
+        before = (self._plan, dict(run.results), dict(run.records))
         for _ in range(MAX_REPLANS):
             plan = await self._one_plan(remarks)
             if plan is None:
                 return None
-            plan = await self._settle(plan)
+            plan = await self._settle(plan, *before)
             answer = await self._approval("planning")
             if answer is None or answer.choice == "approve":
                 return plan
@@ -214,12 +241,18 @@ class OrchestrationWorkflow:
                 **policies.GIT,
             )
         while True:
-            assignment = planner_assignment(run.task_id, run.input, run.opened, tuple(remarks))
+            if (limit := run.limit_reached()) is not None:
+                run.update(summary=f"no plan was made: {limit}")
+                return None
+            assignment = planner_assignment(run.task_id, run.input, run.opened, run.head, tuple(remarks))
             result = await run.agent(assignment, f"{run.task_id}/plan")
-            if result.plan is not None:
-                return result.plan
             if was_cancelled(result):
                 raise asyncio.CancelledError
+            if result.plan is not None:
+                return result.plan
+            if result.end is AgentEnd.STOPPED:
+                run.update(summary=f"no plan was made: {result.detail}")
+                return None
             answer = await run.attention.ask(
                 "plan", f"The planner made no valid plan: {result.detail or 'it ended without one'}.", ("retry", "stop")
             )
@@ -228,11 +261,20 @@ class OrchestrationWorkflow:
                 return None
             remarks += [answer.comment] if answer.comment else []
 
-    async def _settle(self, plan: Plan) -> Plan:
-        """Make the plan known to this host and to people."""
+    async def _settle(
+        self,
+        plan: Plan,
+        before: Plan | None,
+        results: dict[int, StepResult],
+        records: dict[int, tuple[ItemRecord, ...]],
+    ) -> Plan:
+        """Make the plan known to this host and to people; what is over of the plan before it stays."""
         run = self._run
-        if self._plan is not None and run.results:
-            after = replanned(self._plan, run.results, run.records, plan)
+        if run.input.handoff_strategy is not None:
+            strategy = {"handoff_strategy": run.input.handoff_strategy}
+            plan = plan.model_copy(update={"plan": tuple(step.model_copy(update=strategy) for step in plan.plan)})
+        if before is not None and results:
+            after = replanned(before, results, records, plan)
             plan, run.results, run.records = after.plan, after.results, after.records
         self._plan = plan
         await workflow.execute_activity_method(
@@ -264,12 +306,12 @@ class OrchestrationWorkflow:
             run.happened("integration was rejected; the result stays as it is")
             return
         await self._compare_gates("result")
-        if not run.input.integration or run.agents_left(keep_integrator=False) < 1 or run.limit_reached():
+        if not run.input.integration or run.limit_reached() or not run.books.count_agent(for_integrator=True):
             return
         start = run.head
         assignment = integrator_assignment(
             run.task_id, run.input, run.opened, plan, start, run.knowledge, tuple(run.results.values()), self._verdicts
-        ).model_copy(update={"allowance": run.allowance()})
+        )
         self._integration = await run.agent(assignment, f"{run.task_id}/integrate")
         if was_cancelled(self._integration):
             raise asyncio.CancelledError
@@ -288,14 +330,26 @@ class OrchestrationWorkflow:
         """The gates on the base commit, once they are through."""
         return await self._baseline if self._baseline is not None else ()
 
-    async def _finish(self, *, cancelled: bool) -> TaskResult:
-        """Report and publish; the last thing of every task, also of a cancelled one."""
+    async def _discard(self) -> None:
+        """What the user gave cannot be used after all: nothing stays behind."""
+        await workflow.execute_activity_method(
+            TaskWork.discard_task,
+            TaskRef(task_id=self._run.task_id),
+            task_queue=self._run.opened.host_queue,
+            summary="discard the task",
+            **policies.GIT,
+        )
+
+    async def _finish(self, *, cancelled: bool = False, failure: str = "") -> TaskResult:
+        """Report and publish; the last thing of every task, also of a cancelled or broken one."""
         run = self._run
         run.enter("reporting")
-        results = self._all_results(cancelled)
+        results = self._all_results("the task was cancelled first" if cancelled else failure or "it was not reached")
         state = TaskState.FAILED
-        if self._plan is not None or cancelled:
+        if (self._plan is not None and not failure) or cancelled:
             state = task_state(results, self._verdicts, cancelled)
+        if failure:
+            run.update(summary=f"the task broke off: {failure}")
         published = None
         if run.head != run.opened.base_commit:
             published = await workflow.execute_activity_method(
@@ -317,7 +371,7 @@ class OrchestrationWorkflow:
             status=run.status,
             results=results,
             verdicts=self._verdicts,
-            baseline=() if cancelled else await self._base_gates(),
+            baseline=() if cancelled or failure else await self._base_gates(),
             integration=submission.input if submission else {},
             knowledge=run.knowledge,
             head=run.head,
@@ -329,7 +383,7 @@ class OrchestrationWorkflow:
         await run.write(report.report_artifacts(facts, run.records))
         await workflow.execute_activity_method(
             TaskWork.close_task,
-            Publish(task_id=run.task_id, commit=run.head),
+            TaskRef(task_id=run.task_id),
             task_queue=run.opened.host_queue,
             summary="put the workspaces away",
             **policies.GIT,
@@ -338,10 +392,10 @@ class OrchestrationWorkflow:
         await workflow.wait_condition(workflow.all_handlers_finished)
         return report.task_result(facts)
 
-    def _all_results(self, cancelled: bool) -> tuple[StepResult, ...]:
+    def _all_results(self, why: str) -> tuple[StepResult, ...]:
+        """A result for every step; `why` is told of those that never started."""
         if self._plan is None or self._run.input.plan_only:
             return ()
-        why = "the task was cancelled first" if cancelled else "it was not reached"
         return tuple(self._run.results.get(step.step) or not_attempted(step, why) for step in self._plan.plan)
 
 
@@ -351,5 +405,18 @@ def _refuse_bad_input(task: TaskInput) -> None:
         fault = "the task is empty: say what to do"
     if fault is None and not task.repository.strip():
         fault = "no repository is given: name a path on the workers' host or a git URL"
+    if fault is None and has_credentials(task.repository):
+        fault = "the repository's URL holds credentials, which would be stored: use a credential helper or an SSH key"
+    if fault is None and task.resume:
+        fault = "resume is not available yet: start a new task"
     if fault is not None:
         raise ApplicationError(fault, type=BAD_INPUT, non_retryable=True)
+
+
+def _type(error: BaseException) -> str | None:
+    cause = error.cause if isinstance(error, ActivityError) else error
+    return cause.type if isinstance(cause, ApplicationError) else None
+
+
+def _reason(error: BaseException) -> str:
+    return str(getattr(error, "cause", None) or error)[:1000]

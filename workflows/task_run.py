@@ -3,16 +3,19 @@
 `TaskRun` holds state that lives as long as the workflow; the phases (`orchestration`, `execution`) decide the order.
 """
 
+import asyncio
+from datetime import timedelta
 from typing import Any
 
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey, SearchAttributeUpdate, WorkflowIDReusePolicy
-from temporalio.exceptions import ApplicationError, ChildWorkflowError, is_cancelled_exception
+from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from activities.tasks import TaskWork
-    from baton.agent import exceeded, remaining
-    from baton.findings import GateResult
+    from baton.allowances import Allowances
+    from baton.durations import format_duration
+    from baton.findings import GateResult, not_run
     from baton.knowledge import Knowledge
     from baton.ledger import ItemRecord
     from baton.messages import (
@@ -33,8 +36,7 @@ with workflow.unsafe.imports_passed_through():
         WriteArtifacts,
     )
     from baton.names import SEARCH_ATTENTION, SEARCH_PHASE, SEARCH_REPOSITORY
-    from baton.pricing import Usage
-    from baton.roles import WRITING_ROLES
+    from baton.roles import WRITING_ROLES, Role
     from baton.states import AgentEnd, TaskState
     from baton.status import TaskStatus, details_markdown
     from baton.status_changes import with_event, with_happening
@@ -64,9 +66,10 @@ class TaskRun:
         self.handoffs: list[HandoffRow] = []
         self.knowledge = Knowledge()
         self.head = ""
+        self.books = Allowances(kept_for_integrator=1 if task.integration else 0)
+        self.time_is_up = False
         self._opened: OpenedTask | None = None
-        self._settled = Usage()
-        self._counted_agents = 0
+        self._chains: dict[str, AgentEvent] = {}
 
     # --- facts ---------------------------------------------------------------------------------------------------
 
@@ -90,6 +93,11 @@ class TaskRun:
     def take_opened(self, opened: OpenedTask) -> None:
         """The task is open."""
         self._opened, self.head = opened, opened.base_commit
+        limits = opened.settings.limits
+        self.books.cap = TurnLimits(
+            cost_usd=limits.cost_usd, output_tokens=limits.output_tokens, model_calls=limits.model_calls
+        )
+        self.books.most_agents = opened.settings.max_agents
         self.update(
             repository=opened.source,
             base_commit=opened.base_commit,
@@ -98,25 +106,11 @@ class TaskRun:
             warnings=opened.warnings,
         )
 
-    def agents_left(self, *, keep_integrator: bool = True) -> int:
-        """How many executors, resolvers and integrators may still start; one is kept for the integrator."""
-        kept = 1 if keep_integrator and self.input.integration else 0
-        return self.opened.settings.max_agents - self._counted_agents - kept
-
-    def allowance(self, chains: int = 1) -> TurnLimits:
-        """What one of `chains` that start together may use: an equal part of what is left."""
-        limits = self.opened.settings.limits
-        cap = TurnLimits(cost_usd=limits.cost_usd, output_tokens=limits.output_tokens, model_calls=limits.model_calls)
-        left = remaining(cap, self._settled)
-        return TurnLimits(
-            cost_usd=None if left.cost_usd is None else left.cost_usd / chains,
-            output_tokens=None if left.output_tokens is None else left.output_tokens // chains,
-            model_calls=None if left.model_calls is None else left.model_calls // chains,
-        )
-
     def limit_reached(self) -> str | None:
         """Why no further agent may start, in a sentence; None when one may."""
-        return exceeded(self.allowance(), Usage())
+        if self.time_is_up:
+            return f"the time limit is reached ({format_duration(self.opened.settings.limits.duration or timedelta())})"
+        return self.books.reached()
 
     # --- views ---------------------------------------------------------------------------------------------------
 
@@ -155,15 +149,20 @@ class TaskRun:
 
     # --- agents --------------------------------------------------------------------------------------------------
 
-    async def agent(self, assignment: Assignment, workflow_id: str) -> AgentResult:
-        """Run a chain of agents to its end. One that dies takes nobody with it: that is its result."""
-        if assignment.role in WRITING_ROLES:
-            self._counted_agents += 1
+    async def agent(self, assignment: Assignment, workflow_id: str, chains: int = 1) -> AgentResult:
+        """Run a chain of agents to its end. One that dies takes nobody with it: that is its result.
+
+        `chains`: how many may run side by side; the chain gets an equal part of what is left. The agent itself must
+        have been counted before.
+        """
+        await workflow.wait_condition(lambda: not self.status.paused)
+        raise_if_cancelled()
+        part = self.books.hold(workflow_id, max(1, chains - self.books.running))
         subject = assignment.step.description if assignment.step else assignment.task
         try:
             result = await workflow.execute_child_workflow(
                 AgentWorkflow.run,
-                assignment,
+                assignment.model_copy(update={"allowance": part}),
                 id=workflow_id,
                 id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
                 static_summary=f"{assignment.name}: {subject}"[:200],
@@ -177,15 +176,17 @@ class TaskRun:
                 items=tuple(ItemRecord(item=item) for item in assignment.items),
                 commit=assignment.start_commit,
             )
-        self._settled += result.totals.usage
+        self.books.settle(workflow_id, result.totals.usage)
+        self._chains.pop(workflow_id, None)
         at_work = tuple(agent for agent in self.status.agents_at_work if agent.workflow_id != workflow_id)
         agents = self.status.agents + result.totals.agents
-        self.update(usage=self._settled, agents=agents, agents_at_work=at_work)
+        self.update(usage=self.books.settled, agents=agents, agents_at_work=at_work)
         return result
 
     async def take_event(self, event: AgentEvent) -> None:
         """An agent tells how it stands, asks something, or asks for a successor."""
-        self.status = with_event(self.status, event, workflow.now())
+        self._chains[event.workflow_id] = event
+        self.status = with_event(self.status, event, tuple(self._chains.values()), workflow.now())
         if event.kind == "attention":
             self.attention.put(
                 event.attention, event.detail, event.choices, workflow_id=event.workflow_id, step=event.step
@@ -194,9 +195,24 @@ class TaskRun:
             self.handoffs.append(event.handoff)
         self.show()
         if event.kind == "lease":
-            granted = event.role not in WRITING_ROLES or self.agents_left(keep_integrator=event.step is not None) > 0
-            self._counted_agents += 1 if granted and event.role in WRITING_ROLES else 0
+            counts = event.role in WRITING_ROLES
+            granted = not counts or self.books.count_agent(for_integrator=event.role is Role.INTEGRATOR)
             await self.direct(event.workflow_id, Direction(kind="lease", text="granted" if granted else ""))
+        elif event.kind == "started" and self.status.paused:
+            await self.direct(event.workflow_id, Direction(kind="pause"))
+        elif event.kind == "started" and self.time_is_up:
+            await self.direct(event.workflow_id, Direction(kind="stop", text=self.limit_reached() or ""))
+
+    async def end_in_time(self) -> None:
+        """When the task's time is up, have every agent end with what it did, and start no further one."""
+        limit = self.opened.settings.limits.duration
+        if limit is None:
+            return
+        await workflow.sleep(max(limit - (workflow.now() - workflow.info().start_time), timedelta()))
+        self.time_is_up = True
+        self.happened(self.limit_reached() or "")
+        for agent in self.status.agents_at_work:
+            await self.direct(agent.workflow_id, Direction(kind="stop", text=self.limit_reached() or ""))
 
     async def direct(self, workflow_id: str, direction: Direction) -> None:
         """Pass something on to a running agent."""
@@ -231,15 +247,26 @@ class TaskRun:
         )
 
     async def gates(self, commit: str, workspace: str) -> tuple[GateResult, ...]:
-        """Run all gates on a commit."""
+        """Run all gates on a commit. Gates that cannot be run are inconclusive; they never end the task."""
         gates = self.opened.gates
         if not gates:
             return ()
-        found: GateResults = await workflow.execute_activity_method(
-            TaskWork.run_gates,
-            RunGates(task_id=self.task_id, commit=commit, workspace=workspace, gates=gates),
-            task_queue=self.opened.host_queue,
-            summary=f"gates on {workspace}",
-            **policies.gates([gate.timeout for gate in gates]),
-        )
+        try:
+            found: GateResults = await workflow.execute_activity_method(
+                TaskWork.run_gates,
+                RunGates(task_id=self.task_id, commit=commit, workspace=workspace, gates=gates),
+                task_queue=self.opened.host_queue,
+                summary=f"gates on {workspace}",
+                **policies.gates([gate.timeout for gate in gates]),
+            )
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            return tuple(not_run(gate, str(error.cause or error)[:500]) for gate in gates)
         return found.results
+
+
+def raise_if_cancelled() -> None:
+    """A cancellation can be swallowed by an activity that completes in the same moment; so it is looked for again."""
+    if workflow.cancellation_reason() is not None:
+        raise asyncio.CancelledError

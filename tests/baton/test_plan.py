@@ -44,7 +44,7 @@ def test_an_empty_plan_is_a_legitimate_outcome() -> None:
         ([step(1, items=["/etc/passwd"])], "is not a path relative to the repository"),
         ([step(1, items=["sub/.GIT/config"])], "is inside .git"),
         ([step(1, select={"include": ["*.rs"]})], "matches no file"),
-        ([step(1, run="codemod {item}")], "run uses {item}"),
+        ([step(1, run="codemod {item}")], "run is not available yet"),
         ([step(1, items=["src/a.js", "src/a.js"])], "names an item twice"),
     ],
 )
@@ -69,6 +69,23 @@ def test_overlapping_steps_are_put_in_sequence_and_it_is_said() -> None:
     plan = expanded(step(1, items=["src/a.js"]), step(2, owns=["src/**"]))
     assert plan.step(2).depends_on == (1,)
     assert plan.notes == ("step 2 waits for step 1: both own src/a.js",)
+
+
+def test_overlapping_patterns_are_put_in_sequence_too() -> None:
+    for one, other in (("src/**", "src/*.js"), ("docs/**", "docs/api/**"), ("src/**", "src/**")):
+        assert expanded(step(1, owns=[one]), step(2, owns=[other])).step(2).depends_on == (1,), (one, other)
+    for one, other in (("src/**", "docs/**"), ("src/*.py", "src/*.md"), ("a.txt", "b.txt")):
+        assert expanded(step(1, owns=[one]), step(2, owns=[other])).notes == (), (one, other)
+
+
+def test_two_steps_that_may_change_anything_are_put_in_sequence() -> None:
+    assert expanded(step(1), step(2)).step(2).depends_on == (1,)
+
+
+def test_many_steps_on_one_pattern_wait_only_for_the_one_before() -> None:
+    plan = expanded(*(step(n, owns=["src/**"]) for n in range(1, 41)))
+    assert len(plan.notes) == 39
+    assert all(one.depends_on == (() if one.step == 1 else (one.step - 1,)) for one in plan.plan)
 
 
 def test_steps_in_sequence_may_share_paths() -> None:
