@@ -1,6 +1,7 @@
 """The beginning and the end of an agent: the first message and workspace, the verified manifest and what is left."""
 
 import asyncio
+from datetime import UTC, datetime
 
 from temporalio import activity
 
@@ -8,6 +9,7 @@ from activities.artifacts import Artifacts
 from activities.conversations import Conversations
 from activities.inheritance import inherit
 from activities.model import Model
+from activities.predecessor import Predecessor
 from activities.prompts import system_prompt
 from activities.pulse import pulse
 from activities.sandbox import Sandbox
@@ -18,9 +20,11 @@ from activities.workspaces import prepare_workspace
 from baton.conversation import Opening
 from baton.facts import AgentFacts
 from baton.first_message import assignment_fields, assignment_message
-from baton.manifest import FromAgent, Handing, HandoffReason, complete
+from baton.knowledge import Entry, entries
+from baton.manifest import FromAgent, Handing, HandoffReason, complete, missing_context, with_remaining_work
 from baton.messages import Assignment, CloseAgent, ClosedAgent, OpenedAgent
 from baton.plan import Plan
+from baton.pricing import Usage
 from baton.roles import WRITING_ROLES, agent_id
 from baton.tool_schemas import tools_for
 
@@ -42,6 +46,7 @@ class Agents:
         folder = self._tasks.folder(assignment.task_id)
         async with pulse("preparing the workspace"), workspace_lock(folder.lock_path(assignment.workspace)):
             commit = await self._workspace(folder, assignment)
+            assignment, asked = await self._with_context(folder, assignment)
             inheritance = await inherit(folder, self._model, assignment.task_id, assignment.knowledge)
         tools = tools_for(assignment.role, has_predecessor=assignment.predecessor_head is not None)
         guidance = folder.record.guidance
@@ -61,7 +66,8 @@ class Agents:
             predecessor_head=assignment.predecessor_head,
         )
         head = await asyncio.to_thread(folder.conversations.start, opening)
-        return OpenedAgent(head=head, commit=commit, usage=inheritance.usage)
+        gaps = _gaps(assignment, datetime.now(UTC))
+        return OpenedAgent(head=head, commit=commit, usage=inheritance.usage + asked, knowledge=gaps)
 
     @activity.defn(name="close_agent")
     async def close_agent(self, request: CloseAgent) -> ClosedAgent:
@@ -84,6 +90,24 @@ class Agents:
             return ClosedAgent(manifest=manifest, file=file, plan=Plan.model_validate(submission.input))
         return ClosedAgent(manifest=manifest, file=file, submission=submission)
 
+    async def _with_context(self, folder: TaskFolder, assignment: Assignment) -> tuple[Assignment, Usage]:
+        """The assignment with what its manifest must say; asked of the predecessor where it does not."""
+        manifest = assignment.manifest
+        question = missing_context(manifest) if manifest is not None else None
+        if manifest is None or question is None:
+            return assignment, Usage()
+        predecessor = Predecessor(
+            model=self._model,
+            conversations=folder.conversations,
+            store=folder.store,
+            settings=folder.record.opened.settings,
+            head=assignment.predecessor_head,
+            journal_key=f"{assignment.predecessor_head}/context",
+        )
+        answer = await predecessor.ask(question, "remaining work")
+        whole = with_remaining_work(manifest, None if answer.is_error else answer.text)
+        return assignment.model_copy(update={"manifest": whole}), answer.usage
+
     async def _workspace(self, folder: TaskFolder, assignment: Assignment) -> str:
         """A workspace ready to work in; returns its checkpoint."""
         branch = assignment.workspace if assignment.role in WRITING_ROLES else None
@@ -92,6 +116,14 @@ class Agents:
             await prepare_workspace(folder, workspace, self._sandbox)
         commit, _ = await folder.repository.head(workspace)
         return commit
+
+
+def _gaps(assignment: Assignment, at: datetime) -> tuple[Entry, ...]:
+    """What the manifest could not say, as issues that people see too."""
+    before = assignment.knowledge.entries
+    known = {(entry.text, entry.file) for entry in before}
+    issues = assignment.manifest.issues_encountered if assignment.manifest else ()
+    return entries(_id(assignment), at, issues=[i for i in issues if (i.issue, i.file) not in known])
 
 
 def _facts(conversations: Conversations, request: CloseAgent) -> tuple[AgentFacts, tuple[str, ...]]:

@@ -40,6 +40,7 @@ class AgentState(Stored):
     extra_usage: Usage = Usage()
     records: tuple[ItemRecord, ...] = ()
     knowledge: tuple[Entry, ...] = ()
+    inherited: tuple[Entry, ...] = ()
     changed_files: bool = False
 
     @property

@@ -93,7 +93,7 @@ def chain_totals(assignment: Assignment, state: AgentState | None) -> ChainTotal
 
 def knowledge_after(assignment: Assignment, state: AgentState | None) -> Knowledge:
     """The knowledge with what this agent recorded."""
-    return assignment.knowledge.with_entries(state.knowledge if state else ())
+    return assignment.knowledge.with_entries((*state.inherited, *state.knowledge) if state else ())
 
 
 def agent_event(

@@ -133,7 +133,7 @@ def judge_completion(
     """The status an item gets from `complete_item`, or the sentence that says why it gets none.
 
     `has_diff`: the item, or a path in its folder with its stem, differs from where the step started.
-    `was_read`: this chain of agents read the item.
+    `was_read`: this agent read the item itself.
     """
     if item not in facts.items:
         near = [known for known in facts.items if known.rsplit("/", 1)[-1] == item.rsplit("/", 1)[-1]]

@@ -82,8 +82,3 @@ def merge(items: Iterable[str], *record_sets: Iterable[ItemRecord]) -> tuple[Ite
             if earlier is None or not earlier.status.finished:
                 known[record.item] = record
     return tuple(known.get(item, ItemRecord(item=item)) for item in items)
-
-
-def open_items(records: Iterable[ItemRecord]) -> tuple[str, ...]:
-    """Items on which work is left."""
-    return tuple(record.item for record in records if not record.status.finished)

@@ -106,6 +106,32 @@ class Manifest(Stored):
         return _place(self.in_progress_item) == _place(before.in_progress_item)
 
 
+def missing_context(manifest: Manifest) -> str | None:
+    """The question that a manifest leaves open: what remains of the item in progress, where nobody said it."""
+    item = manifest.in_progress_item
+    if item is None or item.remaining_work or item.partial_state or item.progress == 0:
+        return None
+    done = f" ({item.last_action})" if item.last_action else ""
+    return f"You were working on {item.file}{done}. What have you done in it, and what remains to be done?"
+
+
+def with_remaining_work(manifest: Manifest, answer: str | None) -> Manifest:
+    """The manifest with the predecessor's answer; without one, the gap is an issue and not silence."""
+    item = manifest.in_progress_item
+    if item is None:
+        return manifest
+    if answer is None:
+        gap = Issue(issue="it is not known what remains to be done; compare the file with the goal", file=item.file)
+        return manifest.model_copy(update={"issues_encountered": (*manifest.issues_encountered, gap)})
+    asked = f"what remains of {item.file} was asked of the predecessor"
+    return manifest.model_copy(
+        update={
+            "in_progress_item": item.model_copy(update={"remaining_work": (answer,)}),
+            "verification": Verification(corrections=(*manifest.verification.corrections, asked)),
+        }
+    )
+
+
 class HandOffClaim(Submitted):
     """What the model may say in `hand_off`."""
 
@@ -217,7 +243,7 @@ def _in_progress(
     if facts.current_item in pending and facts.current_item is not None:
         touched = facts.current_item in changed
         action = "changed, not yet completed" if touched else "read, nothing changed yet"
-        return InProgressItem(file=facts.current_item, last_action=action), []
+        return InProgressItem(file=facts.current_item, progress=None if touched else 0, last_action=action), []
     return None, []
 
 

@@ -129,6 +129,7 @@ class OpenedAgent(Stored):
     head: str
     commit: str
     usage: Usage = Usage()
+    knowledge: tuple[Entry, ...] = ()
 
 
 class TurnRequest(Stored):
@@ -275,7 +276,6 @@ class MergeStep(Stored):
     branches: tuple[str, ...]
     step: int | None
     subject: str
-    start_commit: str
 
 
 class MergedStep(Stored):

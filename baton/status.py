@@ -52,6 +52,7 @@ class AttentionItem(Stored):
     since: datetime
     workflow_id: str = ""
     step: int | None = None
+    phase: str | None = None
 
 
 class Happening(Stored):

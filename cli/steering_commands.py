@@ -14,7 +14,7 @@ from cli.reading_commands import TaskId, service_for
 from cli.terminal import Line, remark, show
 
 if TYPE_CHECKING:
-    from baton.status import AttentionItem, TaskStatus
+    from baton.status import TaskStatus
     from cli.look import Look
     from cli.service import Service
     from cli.tasks import Task
@@ -117,10 +117,10 @@ async def _cancel(task_id: str, service: "Service") -> ExitCode:
 async def _decide(task_id: str, service: "Service", decision: str, phase: str | None, comment: str) -> None:
     task, look = await _task(task_id, service)
     asked = [item for item in look.status.attention if item.kind == "approval"]
-    wanted = [item for item in asked if phase is None or phase in item.question]
+    wanted = [item for item in asked if phase is None or phase == item.phase]
     if not look.hint and not wanted:
         raise Refused(_nothing_asked(f"no approval{f' of {phase}' if phase else ''} is waited for", look.status))
-    named = phase or (_phase_of(wanted[0]) if wanted else "planning")
+    named = phase or (wanted[0].phase if wanted else None) or "planning"
     await task.signal(decision, {"phase": named, "comment": comment})
     await _say_taken(task, look, wanted[0].id if wanted else None, f"{named}: {decision} was sent to {task_id}")
 
@@ -161,7 +161,3 @@ def _nothing_asked(what: str, status: "TaskStatus") -> str:
         return f"{what}: the task {status.task_id} waits for nobody"
     commands = [command for item in status.attention for command in answers(status.task_id, item)]
     return f"{what}; what is asked can be answered with: {' | '.join(commands)}"
-
-
-def _phase_of(item: "AttentionItem") -> str:
-    return "integration" if "integration" in item.question else "planning"

@@ -143,7 +143,9 @@ class AgentWorkflow:
             summary=f"{self._id} · open",
             **policies.OPEN,
         )
-        self._state = AgentState(head=opened.head, commit=opened.commit, extra_usage=opened.usage)
+        self._state = AgentState(
+            head=opened.head, commit=opened.commit, extra_usage=opened.usage, inherited=opened.knowledge
+        )
         await self._tell(self._event("started"))
 
     async def _turn(self, ask: Ask) -> str | None:
@@ -255,7 +257,7 @@ class AgentWorkflow:
                 turns=state.turn,
                 usage=state.usage,
                 records=state.records,
-                knowledge=state.knowledge,
+                knowledge=(*state.inherited, *state.knowledge),
                 reason=reason,
                 successor=successor,
                 at=workflow.now(),

@@ -44,9 +44,9 @@ class Attention:
         self._changed()
         return item.id
 
-    async def ask(self, kind: str, question: str, choices: tuple[str, ...]) -> Answer:
+    async def ask(self, kind: str, question: str, choices: tuple[str, ...], **where: Any) -> Answer:
         """Open a question and wait for its answer."""
-        name = self.put(kind, question, choices)
+        name = self.put(kind, question, choices, **where)
         try:
             await workflow.wait_condition(lambda: name in self._answers)
         finally:
@@ -74,7 +74,7 @@ class Attention:
     def answer_phase(self, phase: str, choice: str, comment: str) -> None:
         """Take an approval or rejection of a phase."""
         for item in self._open.values():
-            if item.kind == "approval" and item.question.startswith(f"Approve {phase}"):
+            if item.kind == "approval" and item.phase == phase:
                 self.answer(item.id, choice, comment)
                 return
         self.reject(f"{choice} of phase {phase!r}: no such approval is waited for")

@@ -99,7 +99,7 @@ class Execution:
             unit for unit, end in zip(pieces, ends, strict=True) if isinstance(end, AgentResult) and end.totals.agents
         ]
         agent = combined(step, chains, refused)
-        merged = await self._merge(step, worked, start) if worked else None
+        merged = await self._merge(step, worked) if worked else None
         if merged is not None and merged.conflicts:
             agent = unmerged(agent, merged.conflicts)
         run.records[step.step] = agent.items
@@ -140,10 +140,10 @@ class Execution:
         except TimeoutError:
             return
 
-    async def _merge(self, step: PlanStep, pieces: Sequence[Unit], start: str) -> MergedStep:
+    async def _merge(self, step: PlanStep, pieces: Sequence[Unit]) -> MergedStep:
         branches = tuple(f"step-{unit.label}" for unit in pieces)
         async with self._merging:
-            return await self._run.merge(branches, start, step.step, report.commit_subject(step))
+            return await self._run.merge(branches, step.step, report.commit_subject(step))
 
 
 async def _ended(chains: list[asyncio.Task[AgentResult | str]]) -> list[AgentResult | str]:

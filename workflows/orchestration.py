@@ -86,19 +86,19 @@ class OrchestrationWorkflow:
         return rows.knowledge_rows(self._run.knowledge, request or {})
 
     @workflow.signal
-    def approve(self, request: dict[str, Any] | None = None) -> None:
+    def approve(self, request: Any = None) -> None:
         """Approve a phase: `{"phase": "planning", "comment": "…"}`."""
-        self._answer_phase("approve", request or {})
+        self._answer_phase("approve", request)
 
     @workflow.signal
-    def reject(self, request: dict[str, Any] | None = None) -> None:
+    def reject(self, request: Any = None) -> None:
         """Reject a phase, with a remark."""
-        self._answer_phase("reject", request or {})
+        self._answer_phase("reject", request)
 
     @workflow.signal
-    async def answer(self, request: dict[str, Any] | None = None) -> None:
+    async def answer(self, request: Any = None) -> None:
         """Answer an attention item: `{"attention_id": "…", "choice": "…", "comment": "…"}`."""
-        given, attention = request or {}, self._run.attention
+        given, attention = self._given("answer", request), self._run.attention
         name, choice = str(given.get("attention_id", "")), str(given.get("choice", ""))
         item = attention.answer(name, choice, str(given.get("comment", "")))
         if item is not None and item.workflow_id:
@@ -106,19 +106,19 @@ class OrchestrationWorkflow:
             await self._run.direct(item.workflow_id, Direction(kind="choice", text=choice))
 
     @workflow.signal
-    async def pause(self, request: dict[str, Any] | None = None) -> None:
+    async def pause(self, request: Any = None) -> None:
         """Have all agents hand off and wait."""
         await self._set_paused(True)
 
     @workflow.signal
-    async def unpause(self, request: dict[str, Any] | None = None) -> None:
+    async def unpause(self, request: Any = None) -> None:
         """Go on after a pause."""
         await self._set_paused(False)
 
     @workflow.signal
-    async def guide(self, request: dict[str, Any] | None = None) -> None:
+    async def guide(self, request: Any = None) -> None:
         """A remark for the running agents, or for those of one step: `{"text": "…", "step": 2}`."""
-        given = request or {}
+        given = self._given("guide", request)
         text, step = str(given.get("text", "")).strip(), given.get("step")
         chosen = [a for a in self._run.status.agents_at_work if step is None or a.step == step]
         if not text or not chosen:
@@ -131,7 +131,14 @@ class OrchestrationWorkflow:
         """An agent tells how it stands."""
         await self._run.take_event(event)
 
-    def _answer_phase(self, choice: str, given: dict[str, Any]) -> None:
+    def _given(self, signal: str, request: Any) -> dict[str, Any]:
+        """The payload of a signal, whatever a client sent; one that is no object is noted."""
+        if request is not None and not isinstance(request, dict):
+            self._run.attention.reject(f"{signal}: the payload must be a JSON object, not {type(request).__name__}")
+        return request if isinstance(request, dict) else {}
+
+    def _answer_phase(self, choice: str, request: Any) -> None:
+        given = self._given(choice, request)
         phase, comment = str(given.get("phase", "planning")), str(given.get("comment", ""))
         self._run.attention.answer_phase(phase, choice, comment)
 
@@ -294,7 +301,7 @@ class OrchestrationWorkflow:
         settings = self._run.opened.settings
         if self._run.input.plan_only or not settings.require_approval or phase not in settings.approve_phases:
             return None
-        return await self._run.attention.ask("approval", f"Approve {phase}?", ("approve", "reject"))
+        return await self._run.attention.ask("approval", f"Approve {phase}?", ("approve", "reject"), phase=phase)
 
     async def _integrate(self) -> None:
         run, plan = self._run, self._plan
@@ -316,7 +323,7 @@ class OrchestrationWorkflow:
         if was_cancelled(self._integration):
             raise asyncio.CancelledError
         run.knowledge = self._integration.knowledge
-        merged = await run.merge((assignment.workspace,), start, None, "Integrate the steps")
+        merged = await run.merge((assignment.workspace,), None, "Integrate the steps")
         if merged.merged:
             await self._compare_gates("integrated")
 

@@ -223,9 +223,9 @@ class TaskRun:
 
     # --- files and git -------------------------------------------------------------------------------------------
 
-    async def merge(self, branches: tuple[str, ...], start: str, step: int | None, subject: str) -> MergedStep:
+    async def merge(self, branches: tuple[str, ...], step: int | None, subject: str) -> MergedStep:
         """Put what the branches changed on the result as one commit."""
-        request = MergeStep(task_id=self.task_id, branches=branches, step=step, subject=subject, start_commit=start)
+        request = MergeStep(task_id=self.task_id, branches=branches, step=step, subject=subject)
         merged: MergedStep = await workflow.execute_activity_method(
             TaskWork.merge_step,
             request,

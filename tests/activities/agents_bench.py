@@ -156,7 +156,7 @@ class Agent:
             turns=self.state.turn,
             usage=self.state.usage,
             records=self.state.records,
-            knowledge=self.state.knowledge,
+            knowledge=(*self.state.inherited, *self.state.knowledge),
             reason=reason,
             successor=has_successor,
             at=AT,
@@ -255,7 +255,7 @@ class Bench:
         self.runs += 1
         run_id = f"run-{self.runs}"
         opened: OpenedAgent = await self.environment(run_id).run(self.agents.open_agent, assignment)
-        state = AgentState(head=opened.head, commit=opened.commit, extra_usage=opened.usage)
+        state = AgentState(head=opened.head, commit=opened.commit, extra_usage=opened.usage, inherited=opened.knowledge)
         return Agent(self, assignment, state, run_id, opened.head)
 
     def statuses(self) -> list[int]:

@@ -153,7 +153,7 @@ async def handed_over(make_bench: MakeBench, hand_off: ToolUse, *, stop_reason: 
     return closed.manifest
 
 
-FROM_FACTS = {"file": "src/b.py", "last_action": "read, nothing changed yet"}
+FROM_FACTS = {"file": "src/b.py", "progress": 0, "last_action": "read, nothing changed yet"}
 
 
 @pytest.mark.parametrize(

@@ -486,7 +486,15 @@ def sharded(number: int, count: int) -> PlanStep:
 
 async def test_parallel_chains_share_the_slots_and_each_shard_is_merged(bench: Start) -> None:
     async with bench(scripted(parallel(sharded(1, 5), step(2))), {"maxAgents": 20, "maxParallelAgents": 3}) as one:
-        result = await (await one.start()).result()
+        one.files.block.clear()
+        handle = await one.start()
+        await one.status(handle, lambda s: one.files.at_work == 1)
+        one.files.block.set()
+        await one.status(handle, lambda s: bool(s.steps))
+        one.files.block.clear()
+        await one.status(handle, lambda s: one.files.at_work == 3)
+        one.files.block.set()
+        result = await handle.result()
         assert (result.state, result.items.done) == (TaskState.DONE, 6)
         assert one.files.most_at_work == 3
         assert tuple(f"step-1.{n}" for n in range(1, 6)) in one.files.branches

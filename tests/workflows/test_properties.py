@@ -169,7 +169,6 @@ def assert_all_is_accounted_for(source: Path, result: TaskResult, api: EmulatorS
     counts = result.items
     assert counts.total == len(ITEMS) == counts.done + counts.skipped + counts.failed + counts.open
     texts = [git(source, "show", f"{result.ref or 'main'}:{item}") for item in ITEMS]
-    assert sorted(set(texts)) == sorted({"start\ndone\n"} if counts.open + counts.skipped == 0 else set(texts))
     assert all(text in {"start\n", "start\ndone\n"} for text in texts)
     assert texts.count("start\ndone\n") == counts.changed
     assert tree(source, "main").keys() == tree(source, result.ref or "main").keys()
