@@ -11,7 +11,7 @@ from http import HTTPStatus
 
 from temporalio.exceptions import ApplicationError
 
-from baton.names import NEEDS_PERSON, REQUEST_REFUSED
+from baton.names import CONTEXT_TOO_LONG, NEEDS_PERSON, REQUEST_REFUSED
 
 LONGEST_RETRY_AFTER = timedelta(hours=6)
 MESSAGE_LIMIT = 2_000
@@ -67,6 +67,7 @@ class ModelFault:
         if self.reaction is Reaction.PERSON:
             return ApplicationError(text, type=NEEDS_PERSON, non_retryable=True)
         if self.reaction is Reaction.FAIL:
-            return ApplicationError(text, type=REQUEST_REFUSED, non_retryable=True)
+            too_long = self.status == 413 or "too long" in self.message
+            return ApplicationError(text, type=CONTEXT_TOO_LONG if too_long else REQUEST_REFUSED, non_retryable=True)
         delay = min(self.retry_after, LONGEST_RETRY_AFTER) if self.retry_after else None
         return ApplicationError(text, type="ModelUnavailable", next_retry_delay=delay)

@@ -18,6 +18,8 @@ CONVERSATION_LOST = "ConversationLost"
 """Error type: a conversation cannot be read any more; the agent is replaced from facts."""
 REQUEST_REFUSED = "ModelRefusedRequest"
 """Error type: the API refuses the conversation as it is; the agent is replaced from facts."""
+CONTEXT_TOO_LONG = "ContextTooLong"
+"""Error type: the conversation does not fit the model's window any more; a successor goes on with a manifest."""
 NEEDS_PERSON = "NeedsPerson"
 """Error type: only a person can help (credentials, spend limit, unknown model); the run waits."""
 

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -38,9 +39,12 @@ FAST = Pace(tokens_per_second=0, output_budget_tokens=12_000)
 
 def start_service(state: Path, pace: Pace) -> Service:
     """The demo's service with the stand-in behind it."""
-    url = stand_in.start(state, pace.tokens_per_second)
+    with ThreadPoolExecutor(max_workers=1) as starting:
+        model = starting.submit(stand_in.start, state, pace.tokens_per_second)
+        service = ensure(state, exit_after=SERVICE_LIFE, embedded_only=True)
+        url = model.result()
     save_credentials(state, {"ANTHROPIC_API_KEY": "stand-in", "ANTHROPIC_BASE_URL": url})
-    return ensure(state, exit_after=SERVICE_LIFE, embedded_only=True)
+    return service
 
 
 def stop_service(state: Path) -> bool:

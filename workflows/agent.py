@@ -35,14 +35,20 @@ with workflow.unsafe.imports_passed_through():
         EventKind,
         TurnRequest,
     )
-    from baton.names import AGENT_WORKFLOW, CONVERSATION_LOST, NEEDS_PERSON, REQUEST_REFUSED
+    from baton.names import AGENT_WORKFLOW, CONTEXT_TOO_LONG, CONVERSATION_LOST, NEEDS_PERSON, REQUEST_REFUSED
     from baton.roles import Role, agent_id
     from baton.states import AgentEnd
     from baton.status import AgentStatus
     from workflows import policies
 
 EVENT_INTERVAL = timedelta(seconds=30)
-REPLACED_FROM_FACTS = frozenset({CONVERSATION_LOST, REQUEST_REFUSED})
+REPLACED_FROM_FACTS = {
+    CONVERSATION_LOST: HandoffReason.ERROR_RECOVERY,
+    REQUEST_REFUSED: HandoffReason.ERROR_RECOVERY,
+    CONTEXT_TOO_LONG: HandoffReason.CONTEXT_LIMIT,
+}
+"""Errors after which this conversation cannot go on, and why its successor starts."""
+
 TURNS = {
     Role.PLANNER: Turns.plan,
     Role.EXECUTOR: Turns.execute_step,
@@ -109,7 +115,7 @@ class AgentWorkflow:
                 case Ask():
                     lost = await self._turn(move)
                     if lost is not None:
-                        return await self._hand_off(HandoffReason.ERROR_RECOVERY, lost)
+                        return await self._hand_off(*lost)
                     if workflow.info().is_continue_as_new_suggested():
                         return await self._hand_off(HandoffReason.CONTEXT_LIMIT)
                 case HandOff():
@@ -148,8 +154,8 @@ class AgentWorkflow:
         )
         await self._tell(self._event("started"))
 
-    async def _turn(self, ask: Ask) -> str | None:
-        """One turn. A sentence when this conversation cannot go on and a successor must start from facts."""
+    async def _turn(self, ask: Ask) -> tuple[HandoffReason, str] | None:
+        """One turn. A reason and a sentence when this conversation cannot go on and a successor must take over."""
         state, assignment = self._current, self._assignment
         request = TurnRequest(
             task_id=assignment.task_id,
@@ -174,8 +180,8 @@ class AgentWorkflow:
                 )
                 break
             except ActivityError as error:
-                if _type(error) in REPLACED_FROM_FACTS:
-                    return _reason(error)
+                if (reason := REPLACED_FROM_FACTS.get(_type(error) or "")) is not None:
+                    return reason, _reason(error)
                 if _type(error) != NEEDS_PERSON:
                     raise
                 if await self._ask_person("credentials", _reason(error), ("retry", "stop")) == "stop":

@@ -10,13 +10,14 @@ from typing import Any
 from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityCancellationType
 
-from baton.names import BAD_INPUT, CONVERSATION_LOST, NEEDS_PERSON, REQUEST_REFUSED
+from baton.names import BAD_INPUT, CONTEXT_TOO_LONG, CONVERSATION_LOST, NEEDS_PERSON, REQUEST_REFUSED
 
 HEARTBEAT = timedelta(seconds=10)
 NEVER_RETRIED = [
     BAD_INPUT,
     NEEDS_PERSON,
     REQUEST_REFUSED,
+    CONTEXT_TOO_LONG,
     CONVERSATION_LOST,
     "PayloadsTooLarge",
     "UnknownTaskError",

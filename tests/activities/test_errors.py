@@ -11,7 +11,7 @@ from test_model import asking, model_of
 
 from activities.errors import LONGEST_RETRY_AFTER, MESSAGE_LIMIT, ModelFault, Reaction
 from activities.model import Model, ModelError, fault_of
-from baton.names import NEEDS_PERSON, REQUEST_REFUSED
+from baton.names import CONTEXT_TOO_LONG, NEEDS_PERSON, REQUEST_REFUSED
 from emulator.reply import HttpError, Reply
 from emulator.server import EmulatorServer
 
@@ -60,12 +60,24 @@ async def test_waits_for_a_person(serve: Serve, status: int, kind: str, message:
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(400, "invalid_request_error"), (413, "request_too_large"), (422, "invalid_request_error")],
+    [(400, "invalid_request_error"), (422, "invalid_request_error")],
 )
 async def test_refused_for_good(serve: Serve, status: int, kind: str) -> None:
     error = await error_of(serve(Reply(fault=HttpError(status, kind, "messages.3: not like this"))))
     assert (error.type, error.non_retryable) == (REQUEST_REFUSED, True)
     assert "messages.3" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "message"),
+    [
+        (413, "request_too_large", "Request exceeds the maximum size"),
+        (400, "invalid_request_error", "prompt is too long: 1000001 tokens > 1000000 maximum"),
+    ],
+)
+async def test_what_is_too_long_needs_a_successor(serve: Serve, status: int, kind: str, message: str) -> None:
+    error = await error_of(serve(Reply(fault=HttpError(status, kind, message))))
+    assert (error.type, error.non_retryable) == (CONTEXT_TOO_LONG, True)
 
 
 @pytest.mark.parametrize(
