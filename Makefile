@@ -28,6 +28,7 @@ $(SDISTS)/.ready: $(VENV)/.ready
 
 demo: setup
 	@$(BIN)/orchestrate demo
+	@echo "The command is $(BIN)/orchestrate; to have it on PATH: . $(BIN)/activate"
 
 test: setup format lint types unit end-to-end
 

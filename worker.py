@@ -74,7 +74,7 @@ async def _work(arguments: argparse.Namespace) -> None:
     program = await find_sandbox()
     sandbox = Sandbox(program) if program else None
     searchable = await ensure_search_attributes(client)
-    task_work = TaskWork(tasks, model, host_queue, Path.home(), searchable=searchable, sandbox=sandbox)
+    task_work = TaskWork(tasks, model, credentials, host_queue, Path.home(), searchable=searchable, sandbox=sandbox)
     agents = Agents(tasks, model, sandbox)
     turns = Turns(tasks, model, credentials, sandbox)
     on_host: list[Callable[..., Any]] = [

@@ -44,6 +44,7 @@ class Agents:
     async def open_agent(self, assignment: Assignment) -> OpenedAgent:
         """Prepare the workspace and store the conversation's root node."""
         folder = self._tasks.folder(assignment.task_id)
+        folder.require()
         async with pulse("preparing the workspace"), workspace_lock(folder.lock_path(assignment.workspace)):
             commit = await self._workspace(folder, assignment)
             assignment, asked = await self._with_context(folder, assignment)

@@ -80,5 +80,8 @@ def _toolchains(home: Path) -> list[Path]:
 def _programs(environment: Mapping[str, str], home: Path) -> list[Path]:
     """Folders of PATH and the virtual environment, where they lie under what the sandbox hides."""
     hidden = (home, Path("/tmp"), Path("/var/tmp"), Path("/run"))  # noqa: S108
-    named = [*environment.get("PATH", "").split(os.pathsep), environment.get("VIRTUAL_ENV", "")]
-    return [Path(name) for name in named if name and any(Path(name).is_relative_to(top) for top in hidden)]
+    named = [Path(name) for name in environment.get("PATH", "").split(os.pathsep) if name]
+    named += [Path(environment["VIRTUAL_ENV"])] if environment.get("VIRTUAL_ENV") else []
+    # A virtual environment's programs need its libraries, which lie beside its `bin`.
+    whole = [path.parent if (path.parent / "pyvenv.cfg").is_file() else path for path in named]
+    return [path for path in whole if any(path.is_relative_to(top) for top in hidden)]

@@ -55,6 +55,11 @@ class TaskFolder:
                 raise UnknownTaskError(f"the task {self.path.name} has no folder on this host") from None
         return self._record
 
+    def require(self) -> None:
+        """Raise `UnknownTaskError` when what the task needs on this host is not there, and cannot come back."""
+        if not self.repository.path.is_dir():
+            raise UnknownTaskError(f"the private repository of the task is gone: {self.repository.path}")
+
     def write_record(self, record: TaskRecord) -> None:
         """Settle the record."""
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -14,6 +14,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.artifacts import Artifacts
 from activities.child_environment import child_environment
+from activities.credentials import Credentials
 from activities.errors import Reaction
 from activities.gates import Gates, discover
 from activities.locking import exclusive
@@ -27,8 +28,9 @@ from activities.task_folder import TaskFolder, TaskRecord, Tasks, sandbox_for
 from activities.workspace_lock import workspace_lock
 from activities.workspaces import prepare_workspace
 from baton.budget import SMALLEST_BUDGET_TOKENS
-from baton.findings import GateKind, GateSpec
+from baton.findings import GateKind, GateResult, GateSpec
 from baton.messages import (
+    Artifact,
     GateResults,
     MergedStep,
     MergeStep,
@@ -46,6 +48,7 @@ from baton.names import BAD_INPUT
 from baton.permissions import Permissions
 from baton.plan import Plan, PlanFaults, expand
 from baton.pricing import Usage, cost_usd
+from baton.redaction import is_secret_file, redacted, secret_values
 from baton.settings import Layer, Settings, SettingsFaults, permissions_of, resolve
 
 NOT_YET = ("review", "reviewLenses", "notify")
@@ -66,6 +69,7 @@ class TaskWork:
         self,
         tasks: Tasks,
         model: Model,
+        credentials: Credentials,
         host_queue: str,
         home: Path,
         *,
@@ -74,6 +78,7 @@ class TaskWork:
     ) -> None:
         self._tasks = tasks
         self._model = model
+        self._credentials = credentials
         self._host_queue = host_queue
         self._home = home
         self._searchable = searchable
@@ -83,7 +88,7 @@ class TaskWork:
     async def open_task(self, request: OpenTask) -> OpenedTask:
         """Check the input, clone the repository, survey it, and settle the task's record."""
         folder = self._tasks.folder(request.task_id)
-        run_id = activity.info().workflow_run_id or ""
+        run_id = request.first_run_id
         # A first attempt that outlived its heartbeat must not undo what a second one completes.
         async with pulse("opening the task"), exclusive(self._tasks.lock_path(request.task_id)):
             if (folder.path / "task.json").exists() and folder.record.run_id == run_id:
@@ -120,7 +125,10 @@ class TaskWork:
         folder = self._tasks.folder(request.task_id)
         await asyncio.to_thread(folder.write_plan, request.plan)
         if folder.record.opened.settings.persist_state:
-            await asyncio.to_thread(Artifacts(folder.artifacts).write_plan, request.plan)
+            artifacts = Artifacts(folder.artifacts)
+            await asyncio.to_thread(artifacts.write_plan, request.plan)
+            task = Artifact(name="task.md", form="text", value=folder.record.input.task + "\n")
+            await asyncio.to_thread(artifacts.write, task)
 
     @activity.defn(name="merge_step")
     async def merge_step(self, request: MergeStep) -> MergedStep:
@@ -151,16 +159,15 @@ class TaskWork:
             gates, results = Gates(), []
             for gate in request.gates:
                 beat.doing = f"gate {gate.name}"
-                results.append(
-                    await gates.run(
-                        gate,
-                        workspace,
-                        record.environment,
-                        _top_level(record),
-                        sandbox=sandbox_for(folder, self._sandbox),
-                        on_start=lock.remember,
-                    )
+                done = await gates.run(
+                    gate,
+                    workspace,
+                    record.environment,
+                    _top_level(record),
+                    sandbox=sandbox_for(folder, self._sandbox),
+                    on_start=lock.remember,
                 )
+                results.append(without_secrets(done, await asyncio.to_thread(self._secrets_in, workspace)))
             await folder.repository.close_workspace(request.workspace)
         return GateResults(results=tuple(results))
 
@@ -202,6 +209,12 @@ class TaskWork:
                 async with workspace_lock(folder.lock_path(name)):
                     await folder.repository.close_workspace(name)
         self._tasks.forget(request.task_id)
+
+    def _secrets_in(self, workspace: Path) -> frozenset[str]:
+        """Values that a gate may have printed and nobody may see: credentials, and what `.env`-like files hold."""
+        files = [path for path in workspace.iterdir() if path.is_file() and is_secret_file(path.name)]
+        values = (secret_values(path.read_text(encoding="utf-8", errors="replace")) for path in files)
+        return frozenset(self._credentials.secrets()).union(*values)
 
     async def _inspect(self, folder: TaskFolder, given: TaskInput) -> SourceFacts:
         try:
@@ -294,6 +307,7 @@ class TaskWork:
             gates=_configured_gates(settings) if settings.gates is not None else tuple(await discover(files, read)),
             survey=await survey(repository, facts.base_commit),
             artifacts=str(artifacts),
+            private_repository=str(repository.path),
             warnings=tuple(warnings),
             searchable=self._searchable,
             context_tokens=limits[0],
@@ -308,7 +322,10 @@ class TaskWork:
             permissions=permissions,
             guidance=await guidance_at(files, read),
         )
-        Artifacts(artifacts).create()
+        try:
+            Artifacts(artifacts).create()
+        except OSError as error:
+            raise BadInputError(f"the artifacts folder {artifacts} cannot be made: {error.strerror}") from error
         folder.write_record(record)
         return opened
 
@@ -344,3 +361,14 @@ def _without_effect(layers: list[Layer]) -> list[str]:
     return [
         f"{layer.source}: {key} has no effect yet" for layer in layers for key in NOT_YET if key in layer.orchestration
     ]
+
+
+def without_secrets(result: GateResult, secrets: frozenset[str]) -> GateResult:
+    """A gate's result with every secret masked in what it printed."""
+    return result.model_copy(
+        update={
+            "summary": redacted(result.summary, secrets),
+            "output_tail": redacted(result.output_tail, secrets),
+            "failures": tuple(redacted(failure, secrets) for failure in result.failures),
+        }
+    )

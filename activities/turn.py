@@ -112,6 +112,7 @@ class Turns:
     async def _turn(self, request: TurnRequest) -> TurnOutcome:
         folder = self._tasks.folder(request.task_id)
         key = f"{activity.info().workflow_run_id}/{request.turn}/{request.head}"
+        folder.require()
         lock_path = folder.lock_path(request.workspace)
         async with pulse("waiting for the workspace") as beat, workspace_lock(lock_path) as lock:
             if (known := folder.store.entry(f"{key}/outcome")) is not None:

@@ -50,6 +50,7 @@ class OpenTask(Stored):
 
     task_id: str
     input: TaskInput
+    first_run_id: str = ""
 
 
 class OpenedTask(Stored):
@@ -63,6 +64,7 @@ class OpenedTask(Stored):
     gates: tuple[GateSpec, ...] = ()
     survey: str = ""
     artifacts: str = ""
+    private_repository: str = ""
     warnings: tuple[str, ...] = ()
     searchable: bool = False
     context_tokens: dict[str, int] = Field(default_factory=dict)

@@ -32,3 +32,19 @@ def task_id_fault(task_id: str) -> str | None:
         f"the task id {task_id!r} is malformed: use 1 to 63 lower-case letters, digits and hyphens, "
         "starting with a letter or digit, for example migrate-typescript-2026-11-30"
     )
+
+
+MOST_TASK_BYTES = 100_000
+"""A longer text belongs into a file of the repository; histories and first messages carry the task."""
+
+
+def task_text_fault(task: str) -> str | None:
+    """Why a task's text cannot be used, or None."""
+    if not task.strip():
+        return "the task is empty: say what to do"
+    if (size := len(task.encode("utf-8", "replace"))) > MOST_TASK_BYTES:
+        return (
+            f"the task has {size} bytes, at most {MOST_TASK_BYTES} are taken: put the details into a file of the "
+            "repository and name it in the task"
+        )
+    return None

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from baton.findings import ready
+from baton.findings import VerdictStatus, ready
 from baton.knowledge import Knowledge
 from baton.ledger import ItemRecord
 from baton.messages import Artifact, StepResult
@@ -28,6 +28,9 @@ def summary_line(facts: ReportFacts) -> str:
         parts.append(f"{items.skipped} skipped")
     if not ready(facts.verdicts):
         parts.append("the result is not ready: a gate blocks it")
+    silent = [verdict.name for verdict in facts.verdicts if verdict.status is VerdictStatus.INCONCLUSIVE]
+    if silent and ready(facts.verdicts):
+        parts.append(f"gates that could not run: {', '.join(silent)}")
     return "; ".join(parts)
 
 

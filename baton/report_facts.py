@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import Field
 
-from baton.findings import GateResult, GateVerdict
+from baton.findings import GateResult, GateVerdict, VerdictStatus
 from baton.knowledge import Knowledge
 from baton.ledger import ItemCounts
 from baton.messages import StepResult
@@ -56,6 +56,13 @@ def issues(facts: ReportFacts) -> list[dict[str, Any]]:
                 f"gate {verdict.name}: {verdict.status}",
                 "fix it before you merge the result",
                 evidence="; ".join((verdict.detail, *verdict.new_failures[:10])),
+            )
+        elif verdict.status is VerdictStatus.INCONCLUSIVE:
+            add(
+                "medium",
+                f"gate {verdict.name} says nothing: it could not run, neither now nor on the base commit",
+                "see why, or remove the gate",
+                evidence=verdict.detail,
             )
     for result in facts.results:
         if result.status is not StepStatusWord.OK:

@@ -12,6 +12,8 @@ from baton.pricing import Usage
 from baton.roles import Role
 from baton.states import StepStatusWord, TaskState
 
+TITLE_CHARACTERS = 200
+
 
 class AgentStatus(Stored):
     """One agent at work, as far as its last event told."""
@@ -109,6 +111,12 @@ class TaskResult(Stored):
     handoffs: int = 0
     usage: Usage = Usage()
     ready: bool = True
+
+
+def title_of(task: str) -> str:
+    """The first line of a task, printable and short: how it is called wherever it is shown."""
+    line = "".join(letter if letter.isprintable() else " " for letter in task.strip().partition("\n")[0]).strip()
+    return line if len(line) <= TITLE_CHARACTERS else f"{line[: TITLE_CHARACTERS - 1]}…"
 
 
 def step_mark(state: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from baton.names import task_text_fault
 from cli.exits import Refused
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def check_task(words: Sequence[str], standard_input: str | None) -> str:
             raise Refused(f"the task cannot be read from {given[1:]}: {error}") from error
     if not given.strip():
         raise Refused('the task is empty: say what to do, for example orchestrate "Modernise the string formatting"')
+    if (fault := task_text_fault(given)) is not None:
+        raise Refused(fault)
     return given.strip()
 
 

@@ -63,7 +63,7 @@ def sample_order(pace: Pace) -> Order:
     source = check_repository(str(repository), None)
     # This interpreter has pytest; a python found on PATH need not.
     suite = {"name": "tests", "kind": "test", "command": f"{shlex.quote(sys.executable)} -m pytest -q", "timeout": "2m"}
-    settings = {"outputBudget": pace.output_budget_tokens, "maxAgents": MOST_AGENTS, "gates": [suite]}
+    settings = {"outputBudget": pace.output_budget_tokens, "maxAgents": MOST_AGENTS, "gates": [suite], "sandbox": "off"}
     task_input = TaskInput(
         task=TASK, repository=source.repository, settings=settings, environment=allowed_environment(os.environ)
     )

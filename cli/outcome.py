@@ -1,6 +1,7 @@
 """What is said at the end of a task, and the exit code that its state means. Pure."""
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 from baton.ledger import ItemCounts
@@ -46,7 +47,7 @@ def ending_lines(look: Look, ending: Ending, page: str | None) -> list[Line]:
     lines += _figures(items, usage, agents, handoffs)
     lines += _branch(status, result.ref if result else status.ref)
     artifacts = (result.artifacts if result else "") or status.artifacts
-    if artifacts:
+    if artifacts and Path(artifacts, "report.md").is_file():
         lines.append(_field("report", f"{artifacts}/report.md"))
     if page is not None:
         lines.append(_field("details", page))

@@ -26,7 +26,7 @@ class Executor:
         dialogue = self._dialogue
         if dialogue.done("hand_off") or dialogue.done("finish_step"):
             return [Text("My part is over; the rest is with those who come after me.")]
-        if dialogue.told("budget_95"):
+        if dialogue.told("budget_95") and not (self._has_items and self._current is None):
             return self._hand_off("The budget is spent, so I hand off at once.")
         if not self._has_items:
             return self._analyse()

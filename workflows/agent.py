@@ -229,6 +229,8 @@ class AgentWorkflow:
             update={"guidance": (*self._assignment.guidance, *self._guidance), "paused": self._paused}
         )
         await workflow.wait_condition(workflow.all_handlers_finished)
+        if workflow.cancellation_reason() is not None:
+            raise asyncio.CancelledError
         return workflow.continue_as_new(following)
 
     async def _ask_person(self, kind: str, question: str, choices: tuple[str, ...]) -> str:

@@ -23,12 +23,13 @@ with workflow.unsafe.imports_passed_through():
         Direction,
         OpenTask,
         Publish,
+        Published,
         SettlePlan,
         StepResult,
         TaskInput,
         TaskRef,
     )
-    from baton.names import BAD_INPUT, ORCHESTRATION_WORKFLOW, task_id_fault
+    from baton.names import BAD_INPUT, ORCHESTRATION_WORKFLOW, task_id_fault, task_text_fault
     from baton.plan import Plan
     from baton.replan import remark, replanned
     from baton.report_facts import ReportFacts
@@ -206,7 +207,7 @@ class OrchestrationWorkflow:
         run.enter("opening")
         opened = await workflow.execute_activity_method(
             TaskWork.open_task,
-            OpenTask(task_id=run.task_id, input=run.input),
+            OpenTask(task_id=run.task_id, input=run.input, first_run_id=workflow.info().first_execution_run_id),
             summary="open the task",
             **policies.OPEN,
         )
@@ -357,15 +358,9 @@ class OrchestrationWorkflow:
             state = task_state(results, self._verdicts, cancelled)
         if failure:
             run.update(summary=f"the task broke off: {failure}")
-        published = None
-        if run.head != run.opened.base_commit:
-            published = await workflow.execute_activity_method(
-                TaskWork.publish,
-                Publish(task_id=run.task_id, commit=run.head),
-                task_queue=run.opened.host_queue,
-                summary="publish the result",
-                **policies.GIT,
-            )
+        published = await self._publish() if run.head != run.opened.base_commit else None
+        if published is None and run.head != run.opened.base_commit and state is TaskState.DONE:
+            state = TaskState.PARTIAL
         run.update(
             state=state,
             ref=published.ref if published else None,
@@ -382,7 +377,7 @@ class OrchestrationWorkflow:
             integration=submission.input if submission else {},
             knowledge=run.knowledge,
             head=run.head,
-            private_repository=published.repository if published else "",
+            private_repository=run.opened.private_repository,
             plan_only=run.input.plan_only,
         )
         run.update(summary=run.status.summary or report.summary_line(facts))
@@ -399,6 +394,23 @@ class OrchestrationWorkflow:
         await workflow.wait_condition(workflow.all_handlers_finished)
         return report.task_result(facts)
 
+    async def _publish(self) -> Published | None:
+        """The result in the user's repository; None, and a line, when it could not be put there."""
+        run = self._run
+        try:
+            return await workflow.execute_activity_method(
+                TaskWork.publish,
+                Publish(task_id=run.task_id, commit=run.head),
+                task_queue=run.opened.host_queue,
+                summary="publish the result",
+                **policies.GIT,
+            )
+        except ActivityError as error:
+            why = f"the result could not be published and stays in the private repository: {_reason(error)[:300]}"
+            run.happened(why)
+            run.update(warnings=(*run.status.warnings, why))
+            return None
+
     def _all_results(self, why: str) -> tuple[StepResult, ...]:
         """A result for every step; `why` is told of those that never started."""
         if self._plan is None or self._run.input.plan_only:
@@ -408,8 +420,8 @@ class OrchestrationWorkflow:
 
 def _refuse_bad_input(task: TaskInput) -> None:
     fault = task_id_fault(workflow.info().workflow_id)
-    if fault is None and not task.task.strip():
-        fault = "the task is empty: say what to do"
+    if fault is None:
+        fault = task_text_fault(task.task)
     if fault is None and not task.repository.strip():
         fault = "no repository is given: name a path on the workers' host or a git URL"
     if fault is None and has_credentials(task.repository):

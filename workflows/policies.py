@@ -45,7 +45,8 @@ GIT: dict[str, Any] = {**_COMMON, "start_to_close_timeout": timedelta(minutes=5)
 OPEN: dict[str, Any] = {**_COMMON, "start_to_close_timeout": timedelta(minutes=30), "retry_policy": _retry(5)}
 """Cloning, and preparing a workspace with the project's set-up commands."""
 
-GATE_ATTEMPTS = 2
+GATE_ATTEMPTS = 10
+"""A gate that fails is a result; what is tried again is only a worker that died, and that may happen several times."""
 
 
 def gates(limits: list[timedelta]) -> dict[str, Any]:

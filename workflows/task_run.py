@@ -4,6 +4,7 @@
 """
 
 import asyncio
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -38,7 +39,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.names import SEARCH_ATTENTION, SEARCH_PHASE, SEARCH_REPOSITORY
     from baton.roles import WRITING_ROLES, Role
     from baton.states import AgentEnd, TaskState
-    from baton.status import TaskStatus, details_markdown
+    from baton.status import TaskStatus, details_markdown, title_of
     from baton.status_changes import with_event, with_happening
     from workflows import policies
     from workflows.agent import AgentWorkflow
@@ -46,6 +47,7 @@ with workflow.unsafe.imports_passed_through():
 
 PHASE_KEY = SearchAttributeKey.for_keyword(SEARCH_PHASE)
 REPOSITORY_KEY = SearchAttributeKey.for_keyword(SEARCH_REPOSITORY)
+CANCEL_AGAIN = timedelta(seconds=3)
 ATTENTION_KEY = SearchAttributeKey.for_keyword(SEARCH_ATTENTION)
 
 
@@ -56,7 +58,7 @@ class TaskRun:
         self.input = task
         self.status = TaskStatus(
             task_id=workflow.info().workflow_id,
-            task=task.task,
+            task=title_of(task.task),
             repository=task.repository,
             started_at=workflow.info().start_time,
         )
@@ -160,13 +162,14 @@ class TaskRun:
         part = self.books.hold(workflow_id, max(1, chains - self.books.running))
         subject = assignment.step.description if assignment.step else assignment.task
         try:
-            result = await workflow.execute_child_workflow(
+            chain = await workflow.start_child_workflow(
                 AgentWorkflow.run,
                 assignment.model_copy(update={"allowance": part}),
                 id=workflow_id,
                 id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
                 static_summary=f"{assignment.name}: {subject}"[:200],
             )
+            result = await _end_of(chain, workflow_id)
         except ChildWorkflowError as error:
             cancelled = is_cancelled_exception(error)
             result = AgentResult(
@@ -264,6 +267,23 @@ class TaskRun:
                 raise
             return tuple(not_run(gate, str(error.cause or error)[:500]) for gate in gates)
         return found.results
+
+
+async def _end_of(chain: workflow.ChildWorkflowHandle[Any, AgentResult], workflow_id: str) -> AgentResult:
+    """The chain's result. When the task is cancelled, so is the run that the chain has reached by then.
+
+    The SDK would cancel the first run, which has long continued as new; and a request that meets a run in the moment
+    of its handoff is lost, so it is repeated until the chain ends.
+    """
+    try:
+        return await asyncio.shield(chain)
+    except asyncio.CancelledError:
+        while not chain.done():
+            with suppress(ApplicationError):
+                await workflow.get_external_workflow_handle(workflow_id).cancel()
+            with suppress(TimeoutError):
+                await workflow.wait_condition(chain.done, timeout=CANCEL_AGAIN)
+        return await chain
 
 
 def raise_if_cancelled() -> None:

@@ -165,7 +165,7 @@ async def running_rig(address: str, folder: Path) -> AsyncIterator[Rig]:
         task_queue=TASK_QUEUE,
         workflows=[OrchestrationWorkflow, AgentWorkflow],
         activities=activities_of(
-            TaskWork(tasks, model, TASK_QUEUE, folder / "home", searchable=False),
+            TaskWork(tasks, model, credentials, TASK_QUEUE, folder / "home", searchable=False),
             Agents(tasks, model),
             Turns(tasks, model, credentials),
         ),

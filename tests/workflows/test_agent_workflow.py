@@ -186,6 +186,33 @@ async def test_cancel_stops_at_once_and_keeps_what_was_done(rig: Rig) -> None:
     assert git(source, "show", f"baton/{handle.id}:b.py") == "old = 2\n"
 
 
+async def test_cancel_reaches_a_chain_however_often_it_handed_off(rig: Rig) -> None:
+    """Each agent hands off after one turn, so a cancellation meets a late run of the chain, or one in the handoff."""
+
+    def endless(dialogue: Dialogue) -> Sequence[Block]:
+        if dialogue.done("complete_item"):
+            return [ToolUse("hand_off", {"notes": "more to come"})]
+        return editing(dialogue)
+
+    names = [f"module{number}" for number in range(40)]
+    source = rig.repository(**dict.fromkeys(names, "old = 1\n"))
+    with rig.api(Rules(endless), tokens_per_second=300) as api:
+        handle = await rig.start(task(source, *(f"{name}.py" for name in names), maxAgents=200))
+        await until(handle, lambda now: now.handoffs >= 3)
+        await handle.cancel()
+        with pytest.raises(WorkflowFailureError):
+            async with asyncio.timeout(10):
+                await handle.result()
+        asked = len(api.requests)
+        await asyncio.sleep(1.5)
+        assert len(api.requests) == asked
+    now = await status(handle)
+    assert now.state is TaskState.CANCELLED
+    assert now.handoffs < 20
+    assert 3 <= now.items.done < 40
+    assert (Path(now.artifacts) / "report.md").is_file()
+
+
 def hesitant(dialogue: Dialogue) -> Sequence[Block]:
     """Never begins with b.py unless it has a big budget; the other items are no trouble."""
     if dialogue.told("budget_95"):

@@ -173,6 +173,7 @@ class Files:
 
     @activity.defn(name="publish")
     async def publish(self, request: Publish) -> Published:
+        self.break_when_told("publish")
         return Published(ref=f"baton/{request.task_id}", repository="/private")
 
     @activity.defn(name="write_artifacts")
@@ -531,6 +532,14 @@ async def test_gates_that_cannot_run_never_cost_the_result(bench: Start) -> None
         result = await (await one.start()).result()
         assert (result.state, result.ref is not None) == (TaskState.DONE, True)
         assert "run_gates is broken" in one.files.written["report.md"]
+
+
+async def test_a_result_that_cannot_be_published_is_still_reported(bench: Start) -> None:
+    async with bench(scripted(plan_of(step(1)))) as one:
+        one.files.broken.add("publish")
+        result = await (await one.start()).result()
+        assert (result.state, result.items.done, result.ref) == (TaskState.PARTIAL, 1, None)
+        assert "private repository" in one.files.written["report.md"]
 
 
 async def test_a_merge_that_breaks_fails_its_step_and_nothing_else(bench: Start) -> None:
