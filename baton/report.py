@@ -12,16 +12,17 @@ from baton.report_facts import ReportFacts, issues
 from baton.report_markdown import markdown
 from baton.states import TaskState
 from baton.status import TaskResult
+from baton.wording import counted
 
 
 def summary_line(facts: ReportFacts) -> str:
     """The outcome in one line."""
     status, items = facts.status, facts.items
     if facts.plan_only:
-        return f"planned {len(status.steps)} steps, nothing was run"
+        return f"planned {counted(len(status.steps), 'step')}, nothing was run"
     if not status.steps and status.state is TaskState.DONE:
         return "the planner found nothing to do"
-    parts = [f"{items.done} of {items.total} items done"] if items.total else [f"{len(facts.results)} steps"]
+    parts = [f"{items.done} of {items.total} items done"] if items.total else [counted(len(facts.results), "step")]
     if items.changed or items.unchanged:
         parts.append(f"{items.changed} changed, {items.unchanged} right as they were")
     if items.skipped:

@@ -8,9 +8,9 @@ from baton.ledger import ItemCounts
 from baton.pricing import Usage
 from baton.states import TaskState
 from baton.status import TaskStatus
+from baton.wording import counted, number
 from cli.exits import ExitCode
 from cli.look import Look
-from cli.progress import counted, number
 from cli.tasks import Ending
 from cli.terminal import Line, Tone
 

@@ -9,6 +9,7 @@ from baton.ledger import ItemCounts
 from baton.roles import Role
 from baton.states import StepStatusWord, TaskState
 from baton.status import AgentStatus, AttentionItem, StepStatus, TaskStatus, step_mark
+from baton.wording import counted, number
 from cli.look import Look
 from cli.terminal import Line, Tone
 
@@ -95,16 +96,6 @@ def news(before: Look | None, after: Look, now: datetime) -> Iterator[tuple[date
 def news_line(at: datetime, text: str) -> Line:
     """One timestamped line."""
     return Line(_told(at, text))
-
-
-def number(value: int) -> str:
-    """`12 345`."""
-    return f"{value:,}".replace(",", " ")
-
-
-def counted(value: int, word: str) -> str:
-    """`1 agent`, `2 agents`."""
-    return f"{number(value)} {word}" if value == 1 else f"{number(value)} {word}s"
 
 
 def _state_line(status: TaskStatus, now: datetime) -> Line:

@@ -63,7 +63,7 @@ def styled(line: Line) -> "Text":
         filled = round(max(0.0, min(1.0, line.share)) * BAR_WIDTH)
         text.append("  ")
         text.append("━" * filled, style="green")
-        text.append("━" * (BAR_WIDTH - filled), style="dim")
+        text.append("╌" * (BAR_WIDTH - filled), style="dim")
     return text
 
 

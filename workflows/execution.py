@@ -77,7 +77,9 @@ class Execution:
             result = broken(step, str(error.cause or error)[:500], run.records.get(step.step, ()))
         run.results[step.step] = result
         run.status = with_step(run.status, step.step, state=str(result.status), items=result.items)
-        run.happened(f"step {step.step} {result.status}: {result.items.done}/{result.items.total} items done")
+        word = str(result.status).replace("_", " ")
+        done = f": {result.items.done}/{result.items.total} items done" if result.items.total else ""
+        run.happened(f"step {step.step} {word}{done}")
         await run.write(report.step_artifacts(result, run.records, run.knowledge))
 
     def _hindrance(self, step: PlanStep) -> StepResult | None:

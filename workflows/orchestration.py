@@ -39,6 +39,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.states import AgentEnd, TaskState
     from baton.status import TaskResult, TaskStatus
     from baton.status_changes import planned
+    from baton.wording import counted
     from workflows import policies
     from workflows.attention import Answer
     from workflows.execution import Execution, was_cancelled
@@ -295,7 +296,8 @@ class OrchestrationWorkflow:
         over = {step.step: step for step in run.status.steps if step.step in run.results}
         steps = tuple(over.get(step.step, step) for step in planned(plan.plan))
         run.update(steps=steps, warnings=(*run.opened.warnings, *plan.notes))
-        run.happened(f"plan with {len(plan.plan)} steps and {sum(len(step.items) for step in plan.plan)} items")
+        items = sum(len(step.items) for step in plan.plan)
+        run.happened(f"plan with {counted(len(plan.plan), 'step')} and {counted(items, 'item')}")
         return plan
 
     async def _approval(self, phase: Phase) -> Answer | None:
@@ -332,7 +334,8 @@ class OrchestrationWorkflow:
         now = await self._run.gates(self._run.head, workspace)
         self._verdicts = tuple(compare(await self._base_gates(), now))
         for verdict in self._verdicts:
-            self._run.happened(f"gate {verdict.name}: {verdict.status} {verdict.detail}".strip())
+            word = str(verdict.status).replace("_", " ")
+            self._run.happened(f"gate {verdict.name}: {word}" + (f" ({verdict.detail})" if verdict.detail else ""))
 
     async def _base_gates(self) -> tuple[GateResult, ...]:
         """The gates on the base commit, once they are through."""

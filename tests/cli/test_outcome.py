@@ -1,6 +1,7 @@
 """What is said at the end: the words, the figures, the commands that can be copied, the exit code."""
 
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -35,8 +36,10 @@ RESULT = TaskResult(
 )
 
 
-def test_the_end_of_a_task() -> None:
-    lines = ending_lines(Look(STATUS), Ending(TaskState.PARTIAL, RESULT), "http://ui/t-1")
+def test_the_end_of_a_task(tmp_path: Path) -> None:
+    (tmp_path / "report.md").write_text("# Partly done", encoding="utf-8")
+    result = RESULT.model_copy(update={"artifacts": str(tmp_path)})
+    lines = ending_lines(Look(STATUS), Ending(TaskState.PARTIAL, result), "http://ui/t-1")
     assert [plain(line) for line in lines] == [
         "Partly done: 9 of 12 items done",
         "  items       9 of 12 done (8 changed, 1 right as they were, 1 skipped, 2 open)",
@@ -46,9 +49,14 @@ def test_the_end_of_a_task() -> None:
         "  branch      baton/t-1, made from aaaaaaaaaaaa",
         "  look at it  git -C '/home/me/my project' diff aaaaaaaaaaaa...baton/t-1",
         "  take it     git -C '/home/me/my project' merge baton/t-1",
-        "  report      /home/me/my project/.claude/orchestration/t-1/report.md",
+        f"  report      {tmp_path}/report.md",
         "  details     http://ui/t-1",
     ]
+
+
+def test_a_report_that_was_never_written_is_not_named() -> None:
+    lines = ending_lines(Look(STATUS), Ending(TaskState.PARTIAL, RESULT), None)
+    assert not any("report.md" in plain(line) for line in lines)
 
 
 def test_a_task_that_failed_says_why() -> None:

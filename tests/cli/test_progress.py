@@ -109,7 +109,7 @@ def test_a_terminal_of_any_width_shows_one_row_per_line(width: int) -> None:
 def test_a_bar_shows_the_share_on_a_terminal_only() -> None:
     line = Line("items", share=0.5)
     assert plain(line) == "items"
-    assert styled(line).plain == "items  " + "━" * 12
+    assert styled(line).plain == "items  " + "━" * 6 + "╌" * 6
     assert [span.style for span in styled(line).spans] == ["green", "dim"]
 
 

@@ -399,7 +399,7 @@ async def test_cancel_reports_what_was_done(bench: Start) -> None:
 async def test_plan_only_runs_nothing(bench: Start) -> None:
     async with bench(scripted(plan_of(step(1)))) as one:
         result = await (await one.start(plan_only=True)).result()
-        assert result.summary == "planned 1 steps, nothing was run"
+        assert result.summary == "planned 1 step, nothing was run"
         assert result.state is TaskState.DONE
         assert [a.role for a in one.files.assignments] == [Role.PLANNER]
 
