@@ -218,7 +218,7 @@ async def test_after_a_broken_call_the_same_request_is_made_once_more(make_bench
     ("status", "kind", "told"),
     [
         (400, "invalid_request_error", REQUEST_REFUSED),
-        (413, "request_too_large", REQUEST_REFUSED),
+        (413, "request_too_large", CONTEXT_TOO_LONG),
         (401, "authentication_error", NEEDS_PERSON),
     ],
 )
