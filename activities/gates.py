@@ -17,6 +17,7 @@ from xml.etree import ElementTree as Xml
 from activities.commands import NOT_EXECUTABLE, NOT_FOUND, CommandResult, ProcessGroup, Sandbox, run
 from activities.gate_discovery import discover
 from activities.python_origin import project_environment, workspace_first
+from activities.sandbox import programs_named
 from baton.durations import format_duration
 from baton.findings import (
     SUMMARY_CHARACTERS,
@@ -89,6 +90,8 @@ class Gates:
     ) -> GateResult:
         """Run one gate. `environment` is the caller's, as `child_environment` leaves it."""
         seen = project_environment(environment, workspace, source_top_level)
+        if sandbox is not None:
+            sandbox = replace(sandbox, readable=(*sandbox.readable, *programs_named(spec.command)))
         if spec.kind in _IMPORTING_KINDS:
             seen, problem = await workspace_first(spec.command, workspace, seen, source_top_level, sandbox)
             if problem is not None:

@@ -7,6 +7,7 @@ commands fetch packages.
 
 import asyncio
 import os
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -71,6 +72,22 @@ async def find_sandbox() -> Path | None:
         await process.wait()
         return None
     return program if exit_code == 0 else None
+
+
+def programs_named(command: str) -> tuple[Path, ...]:
+    """Programs that a command names by absolute path, as far as they must be readable: a virtual environment whole.
+
+    For gates and set-up only, which people wrote: what a model names must not open a folder to it.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return ()
+    named = [Path(word) for word in words if word.startswith("/")]
+    found = [path for path in named if path.is_file() and os.access(path, os.X_OK)]
+    return tuple(
+        environment if (environment := path.parent.parent).joinpath("pyvenv.cfg").is_file() else path for path in found
+    )
 
 
 def _toolchains(home: Path) -> list[Path]:

@@ -14,6 +14,7 @@ import pytest
 
 from activities.commands import Sandbox, child_environment, find_sandbox
 from activities.gates import Gates, discover, prepare
+from activities.sandbox import programs_named
 from baton.findings import GateKind, GateOutcome, GateResult, GateSpec, VerdictStatus, compare, ready
 
 QUICK = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
@@ -347,3 +348,14 @@ async def test_a_failing_set_up_stops_and_says_which_command(workspace, environm
     assert done.failure == "the set-up command `echo why >&2; exit 4` ended with exit code 4"
     assert done.output == "why\n"
     assert not (workspace / "never").exists()
+
+
+def test_programs_that_a_gate_names_stay_readable_in_a_sandbox(tmp_path: Path) -> None:
+    program = tmp_path / "env" / "bin" / "python"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n", encoding="utf-8")
+    program.chmod(0o755)
+    assert programs_named(f"{program} -m pytest") == (program,)
+    (tmp_path / "env" / "pyvenv.cfg").touch()
+    assert programs_named(f"cd x && '{program}' -m pytest {tmp_path}/nothing") == (tmp_path / "env",)
+    assert programs_named("pytest -q 'unclosed") == ()

@@ -14,7 +14,7 @@ from temporalio.exceptions import ApplicationError
 from baton.agent import MAX_NUDGES, Ask, HandOff, Stop
 from baton.conversation import Ending, NoticeKind, Response, Turn
 from baton.manifest import HandoffReason
-from baton.names import CONVERSATION_LOST, NEEDS_PERSON, REQUEST_REFUSED
+from baton.names import CONTEXT_TOO_LONG, CONVERSATION_LOST, NEEDS_PERSON, REQUEST_REFUSED
 from baton.roles import Role
 from emulator.reply import (
     Block,

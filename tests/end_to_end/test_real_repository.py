@@ -110,6 +110,8 @@ def test_modernise_a_published_package(tmp_path: Path, tools: Path) -> None:
         }
         command = [sys.executable, str(ROOT / "starter.py"), "run", "Modernise the string formatting"]
         command += ["--repo", str(repository), "--task-id", TASK_ID, "--output-budget", "6000", "--max-agents", "80"]
+        # The test's own `python3` is a script that leads into another folder, which a sandbox would hide.
+        command += ["--sandbox", "off"]
         try:
             done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
             assert done.returncode == 0, done.stdout + done.stderr
