@@ -1,4 +1,4 @@
-"""The demo as a newcomer runs it, with the worker killed in the middle: the same result, no finished turn paid twice."""
+"""The demo as a newcomer runs it, the worker killed in the middle: the same result, no finished turn paid twice."""
 
 import json
 import os
