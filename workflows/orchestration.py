@@ -13,7 +13,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, FailureError,
 
 with workflow.unsafe.imports_passed_through():
     from activities.tasks import TaskWork
-    from baton import report, rows
+    from baton import rows
     from baton.assignments import integrator_assignment, planner_assignment
     from baton.findings import GateResult, GateVerdict, compare
     from baton.ledger import ItemRecord
@@ -22,28 +22,24 @@ with workflow.unsafe.imports_passed_through():
         AgentResult,
         Direction,
         OpenTask,
-        Publish,
-        Published,
         SettlePlan,
         StepResult,
         TaskInput,
-        TaskRef,
     )
     from baton.names import BAD_INPUT, ORCHESTRATION_WORKFLOW, task_id_fault, task_text_fault
     from baton.plan import Plan
     from baton.replan import remark, replanned
-    from baton.report_facts import ReportFacts
-    from baton.results import not_attempted, task_state
     from baton.settings import Phase
     from baton.sources import has_credentials
-    from baton.states import AgentEnd, TaskState
+    from baton.states import AgentEnd
     from baton.status import TaskResult, TaskStatus
     from baton.status_changes import planned
     from baton.wording import counted
     from workflows import policies
     from workflows.attention import Answer
+    from workflows.closing import Left, close, discard
     from workflows.execution import Execution, was_cancelled
-    from workflows.task_run import TaskRun, raise_if_cancelled
+    from workflows.task_run import TaskRun, raise_if_cancelled, reason_of
 
 MAX_REPLANS = 5
 
@@ -171,19 +167,19 @@ class OrchestrationWorkflow:
                 raise_if_cancelled()
                 await self._integrate()
                 raise_if_cancelled()
-            return await self._finish()
+            return await self._close()
         except (asyncio.CancelledError, FailureError) as error:
             if self._baseline is not None:
                 self._baseline.cancel()
             if not self._run.is_open:
                 raise
             if is_cancelled_exception(error):
-                await asyncio.shield(self._finish(cancelled=True))
+                await asyncio.shield(self._close(cancelled=True))
                 raise
             if _type(error) == BAD_INPUT:
-                await self._discard()
+                await discard(self._run)
                 raise
-            return await self._finish(failure=_reason(error))
+            return await self._close(failure=reason_of(error))
         finally:
             if clock is not None:
                 clock.cancel()
@@ -341,84 +337,16 @@ class OrchestrationWorkflow:
         """The gates on the base commit, once they are through."""
         return await self._baseline if self._baseline is not None else ()
 
-    async def _discard(self) -> None:
-        """What the user gave cannot be used after all: nothing stays behind."""
-        await workflow.execute_activity_method(
-            TaskWork.discard_task,
-            TaskRef(task_id=self._run.task_id),
-            task_queue=self._run.opened.host_queue,
-            summary="discard the task",
-            **policies.GIT,
-        )
-
-    async def _finish(self, *, cancelled: bool = False, failure: str = "") -> TaskResult:
-        """Report and publish; the last thing of every task, also of a cancelled or broken one."""
-        run = self._run
-        run.enter("reporting")
-        results = self._all_results("the task was cancelled first" if cancelled else failure or "it was not reached")
-        state = TaskState.FAILED
-        if (self._plan is not None and not failure) or cancelled:
-            state = task_state(results, self._verdicts, cancelled)
-        if failure:
-            run.update(summary=f"the task broke off: {failure}")
-        published = await self._publish() if run.head != run.opened.base_commit else None
-        if published is None and run.head != run.opened.base_commit and state is TaskState.DONE:
-            state = TaskState.PARTIAL
-        run.update(
-            state=state,
-            ref=published.ref if published else None,
-            closed_at=workflow.now(),
-            attention=(),
-            agents_at_work=(),
-        )
+    async def _close(self, *, cancelled: bool = False, failure: str = "") -> TaskResult:
+        """The last thing of every task."""
         submission = self._integration.submission if self._integration else None
-        facts = ReportFacts(
-            status=run.status,
-            results=results,
+        left = Left(
+            plan=self._plan,
             verdicts=self._verdicts,
             baseline=() if cancelled or failure else await self._base_gates(),
             integration=submission.input if submission else {},
-            knowledge=run.knowledge,
-            head=run.head,
-            private_repository=run.opened.private_repository,
-            plan_only=run.input.plan_only,
         )
-        run.update(summary=run.status.summary or report.summary_line(facts))
-        facts = facts.model_copy(update={"status": run.status})
-        await run.write(report.report_artifacts(facts, run.records))
-        await workflow.execute_activity_method(
-            TaskWork.close_task,
-            TaskRef(task_id=run.task_id),
-            task_queue=run.opened.host_queue,
-            summary="put the workspaces away",
-            **policies.GIT,
-        )
-        run.enter(str(state))
-        await workflow.wait_condition(workflow.all_handlers_finished)
-        return report.task_result(facts)
-
-    async def _publish(self) -> Published | None:
-        """The result in the user's repository; None, and a line, when it could not be put there."""
-        run = self._run
-        try:
-            return await workflow.execute_activity_method(
-                TaskWork.publish,
-                Publish(task_id=run.task_id, commit=run.head),
-                task_queue=run.opened.host_queue,
-                summary="publish the result",
-                **policies.GIT,
-            )
-        except ActivityError as error:
-            why = f"the result could not be published and stays in the private repository: {_reason(error)[:300]}"
-            run.happened(why)
-            run.update(warnings=(*run.status.warnings, why))
-            return None
-
-    def _all_results(self, why: str) -> tuple[StepResult, ...]:
-        """A result for every step; `why` is told of those that never started."""
-        if self._plan is None or self._run.input.plan_only:
-            return ()
-        return tuple(self._run.results.get(step.step) or not_attempted(step, why) for step in self._plan.plan)
+        return await close(self._run, left, cancelled=cancelled, failure=failure)
 
 
 def _refuse_bad_input(task: TaskInput) -> None:
@@ -438,7 +366,3 @@ def _refuse_bad_input(task: TaskInput) -> None:
 def _type(error: BaseException) -> str | None:
     cause = error.cause if isinstance(error, ActivityError) else error
     return cause.type if isinstance(cause, ApplicationError) else None
-
-
-def _reason(error: BaseException) -> str:
-    return str(getattr(error, "cause", None) or error)[:1000]

@@ -1,0 +1,115 @@
+"""The end of every task, also of a cancelled or broken one: publish, report, put the workspaces away.
+
+Nothing that goes wrong here costs the report: a result that cannot be published stays in the private repository, and
+the report says so.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError
+
+with workflow.unsafe.imports_passed_through():
+    from activities.tasks import TaskWork
+    from baton import report
+    from baton.findings import GateResult, GateVerdict
+    from baton.messages import Publish, Published, StepResult, TaskRef
+    from baton.plan import Plan
+    from baton.report_facts import ReportFacts
+    from baton.results import not_attempted, task_state
+    from baton.states import TaskState
+    from baton.status import TaskResult
+    from workflows import policies
+    from workflows.task_run import TaskRun, reason_of
+
+
+@dataclass(frozen=True)
+class Left:
+    """What the phases left, as far as they came."""
+
+    plan: Plan | None
+    verdicts: tuple[GateVerdict, ...] = ()
+    baseline: tuple[GateResult, ...] = ()
+    integration: dict[str, Any] = field(default_factory=dict)
+
+
+async def close(run: TaskRun, left: Left, *, cancelled: bool = False, failure: str = "") -> TaskResult:
+    """Report and publish; `failure` says why the task broke off."""
+    run.enter("reporting")
+    why = "the task was cancelled first" if cancelled else failure or "it was not reached"
+    results = _all_results(run, left.plan, why)
+    state = TaskState.FAILED
+    if (left.plan is not None and not failure) or cancelled:
+        state = task_state(results, left.verdicts, cancelled)
+    if failure:
+        run.update(summary=f"the task broke off: {failure}")
+    published = await _publish(run) if run.head != run.opened.base_commit else None
+    if published is None and run.head != run.opened.base_commit and state is TaskState.DONE:
+        state = TaskState.PARTIAL
+    run.update(
+        state=state,
+        ref=published.ref if published else None,
+        closed_at=workflow.now(),
+        attention=(),
+        agents_at_work=(),
+    )
+    facts = ReportFacts(
+        status=run.status,
+        results=results,
+        verdicts=left.verdicts,
+        baseline=left.baseline,
+        integration=left.integration,
+        knowledge=run.knowledge,
+        head=run.head,
+        private_repository=run.opened.private_repository,
+        plan_only=run.input.plan_only,
+    )
+    run.update(summary=run.status.summary or report.summary_line(facts))
+    facts = facts.model_copy(update={"status": run.status})
+    await run.write(report.report_artifacts(facts, run.records))
+    await workflow.execute_activity_method(
+        TaskWork.close_task,
+        TaskRef(task_id=run.task_id),
+        task_queue=run.opened.host_queue,
+        summary="put the workspaces away",
+        **policies.GIT,
+    )
+    run.enter(str(state))
+    await workflow.wait_condition(workflow.all_handlers_finished)
+    return report.task_result(facts)
+
+
+async def discard(run: TaskRun) -> None:
+    """What the user gave cannot be used after all: nothing stays behind."""
+    await workflow.execute_activity_method(
+        TaskWork.discard_task,
+        TaskRef(task_id=run.task_id),
+        task_queue=run.opened.host_queue,
+        summary="discard the task",
+        **policies.GIT,
+    )
+
+
+async def _publish(run: TaskRun) -> Published | None:
+    """The result in the user's repository; None, and a line, when it could not be put there."""
+    try:
+        return await workflow.execute_activity_method(
+            TaskWork.publish,
+            Publish(task_id=run.task_id, commit=run.head),
+            task_queue=run.opened.host_queue,
+            summary="publish the result",
+            **policies.GIT,
+        )
+    except ActivityError as error:
+        why = f"the result could not be published and stays in the private repository: {reason_of(error)[:300]}"
+        run.happened(why)
+        run.update(warnings=(*run.status.warnings, why))
+        return None
+
+
+def _all_results(run: TaskRun, plan: Plan | None, why: str) -> tuple[StepResult, ...]:
+    """A result for every step; `why` is told of those that never started."""
+    if plan is None or run.input.plan_only:
+        return ()
+    return tuple(run.results.get(step.step) or not_attempted(step, why) for step in plan.plan)
