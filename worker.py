@@ -13,6 +13,7 @@ import ssl
 import sys
 import uuid
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -22,7 +23,7 @@ import anthropic
 import platformdirs
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.converter import DataConverter, ExternalStorage
+from temporalio.converter import DataConverter, ExternalStorage, StorageDriver
 from temporalio.envconfig import ClientConfig
 from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 from temporalio.worker import Worker
@@ -35,6 +36,7 @@ from activities.model import Model
 from activities.sandbox import Sandbox
 from activities.search_attributes import ensure_search_attributes
 from activities.store import PayloadStorage
+from activities.store_s3 import s3_payload_storage
 from activities.task_folder import Tasks
 from activities.tasks import TaskWork
 from activities.turn import Turns
@@ -65,8 +67,12 @@ def main() -> None:
 
 
 async def _work(arguments: argparse.Namespace) -> None:
+    async with AsyncExitStack() as stack:
+        await _serve(arguments, await _connect(arguments, stack))
+
+
+async def _serve(arguments: argparse.Namespace, client: Client) -> None:
     state: Path = arguments.state
-    client = await _connect(arguments)
     host_queue = f"{TASK_QUEUE}-{_host_id(state)}"
     tasks = Tasks(state)
     credentials = Credentials(state / "service" / "credentials.json")
@@ -124,16 +130,17 @@ async def _work(arguments: argparse.Namespace) -> None:
         await stop.wait()
 
 
-async def _connect(arguments: argparse.Namespace) -> Client:
+async def _connect(arguments: argparse.Namespace, stack: AsyncExitStack) -> Client:
+    driver: StorageDriver = PayloadStorage(arguments.state / "payloads")
+    if arguments.payload_bucket:
+        driver = await s3_payload_storage(arguments.payload_bucket, stack)
     logger = logging.getLogger("temporal.core")
     logging_config = LoggingConfig(
         filter=TelemetryFilter(core_level="WARN", other_level="ERROR"), forwarding=LogForwardingConfig(logger=logger)
     )
     converter = DataConverter(
         payload_converter_class=pydantic_data_converter.payload_converter_class,
-        external_storage=ExternalStorage(
-            drivers=[PayloadStorage(arguments.state / "payloads")], payload_size_threshold=PAYLOAD_THRESHOLD_BYTES
-        ),
+        external_storage=ExternalStorage(drivers=[driver], payload_size_threshold=PAYLOAD_THRESHOLD_BYTES),
     )
     options: dict[str, Any] = {**ClientConfig.load_client_connect_config()}
     options["target_host"] = arguments.address or options.get("target_host") or "127.0.0.1:7233"
@@ -175,6 +182,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--state", type=Path, default=platformdirs.user_state_path("baton"))
     parser.add_argument("--address", help="Temporal's address; default: TEMPORAL_ADDRESS or the client profile")
     parser.add_argument("--namespace")
+    parser.add_argument("--payload-bucket", help="S3 bucket for large payloads, for workers on several hosts")
     parser.add_argument("--ready-file", type=Path)
     return parser.parse_args()
 
