@@ -5,11 +5,14 @@ twice. Zero is zero, and no limit is None.
 """
 
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal
 
 from baton.agent import exceeded, remaining
 from baton.messages import TurnLimits
 from baton.pricing import Usage
+
+SMALLEST_USD = Decimal("0.000001")
+"""Parts are rounded down to it, so that no rounding adds up beyond the cap."""
 
 
 @dataclass
@@ -42,7 +45,7 @@ class Allowances:
         """Give a chain its part: what is neither settled nor held, divided by the chains that may still join."""
         left = self.left()
         part = TurnLimits(
-            cost_usd=None if left.cost_usd is None else left.cost_usd / chains,
+            cost_usd=None if left.cost_usd is None else (left.cost_usd / chains).quantize(SMALLEST_USD, ROUND_DOWN),
             output_tokens=None if left.output_tokens is None else left.output_tokens // chains,
             model_calls=None if left.model_calls is None else -(-left.model_calls // chains),
         )

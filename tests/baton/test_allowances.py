@@ -1,11 +1,11 @@
 """No two chains get the same money, and nothing is lost when one of them needs less."""
 
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baton.allowances import Allowances
+from baton.allowances import SMALLEST_USD, Allowances
 from baton.messages import TurnLimits
 from baton.pricing import Usage
 
@@ -44,7 +44,7 @@ def test_what_is_settled_and_held_never_exceeds_the_cap(steps: list[tuple[str, i
                 name,
                 Usage(
                     output_tokens=int((part.output_tokens or 0) * share),
-                    cost_usd=(part.cost_usd or Decimal(0)) * Decimal(share),
+                    cost_usd=((part.cost_usd or Decimal(0)) * Decimal(share)).quantize(SMALLEST_USD, ROUND_DOWN),
                     model_calls=int((part.model_calls or 0) * share),
                 ),
             )
