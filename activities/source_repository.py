@@ -10,11 +10,11 @@ from pathlib import Path
 
 from activities.git import ANY_COMMIT_UPLOAD, BadRepository, Git, GitError, require_version, split, without_credentials
 from baton.models import Stored
+from baton.sources import is_url
 
 FALLBACK_NAME, FALLBACK_EMAIL = "Baton", "baton@localhost"
 MOST_NAMES = 50
 """Names tried for a result branch before giving up."""
-_URL = re.compile(r"(?:https?|ssh|git|file)://\S+|[\w.+-]+@[\w.-]+:\S+")
 _OPERATIONS = {
     "rebase-merge": "rebase",
     "rebase-apply": "rebase",
@@ -57,11 +57,6 @@ class SourceFacts(Stored):
         dirty = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
         text += f" and has {dirty} files that are not part of the run and stay as they are" if dirty else ""
         return text + (f"; a {self.operation} is in progress there." if self.operation else ".")
-
-
-def is_url(source: str) -> bool:
-    """Whether `source` is the URL of a repository and not a path."""
-    return _URL.fullmatch(source) is not None
 
 
 class SourceRepository:

@@ -1,6 +1,7 @@
 """The assignments of a task's agents: what each role gets to know and may use."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from baton.findings import GateVerdict
 from baton.knowledge import Knowledge
@@ -18,17 +19,13 @@ def planner_assignment(
 ) -> Assignment:
     """The planner's: survey and settings, and what a person said of earlier plans. It sees the result so far."""
     settings = opened.settings
-    return Assignment(
-        task_id=task_id,
-        task=task.task,
-        role=Role.PLANNER,
+    return _assignment(
+        Role.PLANNER,
+        task_id,
+        task,
+        opened,
         name="planner",
-        model=settings.models.of(Role.PLANNER),
-        budget=settings.budget,
-        context_tokens=opened.context_tokens.get(Role.PLANNER),
-        most_output_tokens=opened.most_output_tokens.get(Role.PLANNER),
         successors_left=PLANNER_SUCCESSORS,
-        host_queue=opened.host_queue,
         workspace=f"plan-{head[:12]}",
         start_commit=head,
         guidance=remarks,
@@ -55,17 +52,12 @@ def executor_assignment(
     completed_steps: tuple[int, ...],
 ) -> Assignment:
     """The first executor's of a step or shard; its workspace starts at `head`, the result when the step began."""
-    settings = opened.settings
-    return Assignment(
-        task_id=task_id,
-        task=task.task,
-        role=Role.EXECUTOR,
+    return _assignment(
+        Role.EXECUTOR,
+        task_id,
+        task,
+        opened,
         name=f"executor-{unit.label}-{step.agent_type}",
-        model=settings.models.of(Role.EXECUTOR),
-        budget=settings.budget,
-        context_tokens=opened.context_tokens.get(Role.EXECUTOR),
-        most_output_tokens=opened.most_output_tokens.get(Role.EXECUTOR),
-        host_queue=opened.host_queue,
         workspace=f"step-{unit.label}",
         start_commit=head,
         step=step.model_copy(update={"items": unit.items}),
@@ -87,17 +79,12 @@ def integrator_assignment(
     verdicts: Sequence[GateVerdict],
 ) -> Assignment:
     """The integrator's: what every step came to and what the gates say."""
-    settings = opened.settings
-    return Assignment(
-        task_id=task_id,
-        task=task.task,
-        role=Role.INTEGRATOR,
-        name=settings.default_integrator,
-        model=settings.models.of(Role.INTEGRATOR),
-        budget=settings.budget,
-        context_tokens=opened.context_tokens.get(Role.INTEGRATOR),
-        most_output_tokens=opened.most_output_tokens.get(Role.INTEGRATOR),
-        host_queue=opened.host_queue,
+    return _assignment(
+        Role.INTEGRATOR,
+        task_id,
+        task,
+        opened,
+        name=opened.settings.default_integrator,
         workspace="integrate",
         start_commit=head,
         plan=tuple(step.model_copy(update={"items": ()}) for step in plan.plan),
@@ -105,4 +92,20 @@ def integrator_assignment(
         knowledge=knowledge,
         results=tuple(results),
         gates=tuple(verdicts),
+    )
+
+
+def _assignment(role: Role, task_id: str, task: TaskInput, opened: OpenedTask, **own: Any) -> Assignment:
+    """What every role's assignment says alike: the task, the model with its bounds, the host."""
+    settings = opened.settings
+    return Assignment(
+        task_id=task_id,
+        task=task.task,
+        role=role,
+        model=settings.models.of(role),
+        budget=settings.budget,
+        context_tokens=opened.context_tokens.get(role),
+        most_output_tokens=opened.most_output_tokens.get(role),
+        host_queue=opened.host_queue,
+        **own,
     )

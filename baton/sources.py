@@ -2,13 +2,13 @@
 
 import re
 
-_URL = re.compile(r"^(?:[a-z][a-z0-9+.-]*://|[^/@:]+@[^/:]+:)", re.IGNORECASE)
+_URL = re.compile(r"(?:https?|ssh|git|file)://\S+|[\w.+-]+@[\w.-]+:\S+")
 _CREDENTIALS = re.compile(r"^[a-z][a-z0-9+.-]*://[^/@]*:[^/@]*@|^https?://[^/@]+@", re.IGNORECASE)
 
 
 def is_url(source: str) -> bool:
     """Whether git would fetch it rather than read it from disk: `https://…`, `ssh://…`, `file://…`, `git@host:…`."""
-    return _URL.match(source) is not None
+    return _URL.fullmatch(source) is not None
 
 
 def has_credentials(source: str) -> bool:

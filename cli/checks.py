@@ -5,7 +5,6 @@ The worker checks again: it may run on another host, and tasks are started by ot
 """
 
 import os
-import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,14 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from baton.names import task_text_fault
+from baton.sources import has_credentials, is_url
 from cli.exits import Refused
 
 if TYPE_CHECKING:
     from baton.plan import PlanDraft
 
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
-_URL = re.compile(r"(?:https?|ssh|git|file)://\S+|[\w.+-]+@[\w.-]+:\S+")
-_SECRET_IN_URL = re.compile(r"https?://[^/@\s]+@|://[^/@\s:]+:[^/@\s]+@")
 _PROJECT_SETTINGS = (".claude/settings.json", ".claude/settings.local.json")
 _GIT_LIMIT_SECONDS = 60
 
@@ -53,8 +51,8 @@ def check_task(words: Sequence[str], standard_input: str | None) -> str:
 
 def check_repository(given: str, base: str | None) -> Source:
     """The source named by a path (any folder of a checkout) or a URL."""
-    if _URL.fullmatch(given):
-        if _SECRET_IN_URL.search(given):
+    if is_url(given):
+        if has_credentials(given):
             raise Refused(
                 "the URL of the repository holds a credential, which would be stored with the task: leave it out "
                 "and let git find it (git help credentials)"

@@ -40,6 +40,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.states import AgentEnd
     from baton.status import AgentStatus
     from workflows import policies
+    from workflows.failures import reason_of, type_of
 
 EVENT_INTERVAL = timedelta(seconds=30)
 REPLACED_FROM_FACTS = {
@@ -84,7 +85,7 @@ class AgentWorkflow:
         except (asyncio.CancelledError, FailureError) as error:
             if is_cancelled_exception(error):
                 return await asyncio.shield(self._end(AgentEnd.CANCELLED, HandoffReason.CANCELLED, "cancelled"))
-            return await self._end(AgentEnd.FAILED, HandoffReason.ERROR_RECOVERY, _reason(error))
+            return await self._end(AgentEnd.FAILED, HandoffReason.ERROR_RECOVERY, reason_of(error))
 
     @workflow.query
     def status(self) -> AgentStatus:
@@ -180,11 +181,11 @@ class AgentWorkflow:
                 )
                 break
             except ActivityError as error:
-                if (reason := REPLACED_FROM_FACTS.get(_type(error) or "")) is not None:
-                    return reason, _reason(error)
-                if _type(error) != NEEDS_PERSON:
+                if (reason := REPLACED_FROM_FACTS.get(type_of(error) or "")) is not None:
+                    return reason, reason_of(error)
+                if type_of(error) != NEEDS_PERSON:
                     raise
-                if await self._ask_person("credentials", _reason(error), ("retry", "stop")) == "stop":
+                if await self._ask_person("credentials", reason_of(error), ("retry", "stop")) == "stop":
                     raise
         self._state = state.after(outcome).model_copy(
             update={"prepared": state.prepared or ask.prepared, "hand_off_asked": ask.hand_off_asked}
@@ -249,7 +250,10 @@ class AgentWorkflow:
             try:
                 closed = await self._close(reason, successor=False)
             except ActivityError as error:
-                end, detail = AgentEnd.FAILED, f"{detail}; what it left could not be read: {_reason(error)}".strip("; ")
+                end, detail = (
+                    AgentEnd.FAILED,
+                    f"{detail}; what it left could not be read: {reason_of(error)}".strip("; "),
+                )
         await self._tell(self._event("ended").model_copy(update={"detail": detail}))
         await workflow.wait_condition(workflow.all_handlers_finished)
         return result(self._assignment, self._state, closed, end, detail)
@@ -299,15 +303,6 @@ class AgentWorkflow:
     @property
     def _id(self) -> str:
         return agent_id(self._assignment.name, self._assignment.generation)
-
-
-def _type(error: ActivityError) -> str | None:
-    return error.cause.type if isinstance(error.cause, ApplicationError) else None
-
-
-def _reason(error: BaseException) -> str:
-    cause = error.cause if isinstance(error, ActivityError) else error
-    return str(cause or error)[:1000]
 
 
 def _no_progress(closed: ClosedAgent, detail: str) -> str:

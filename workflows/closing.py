@@ -21,7 +21,8 @@ with workflow.unsafe.imports_passed_through():
     from baton.states import TaskState
     from baton.status import TaskResult
     from workflows import policies
-    from workflows.task_run import TaskRun, reason_of
+    from workflows.failures import reason_of
+    from workflows.task_run import TaskRun
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
+from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from activities.tasks import TaskWork
@@ -39,7 +39,8 @@ with workflow.unsafe.imports_passed_through():
     from workflows.attention import Answer
     from workflows.closing import Left, close, discard
     from workflows.execution import Execution, was_cancelled
-    from workflows.task_run import TaskRun, raise_if_cancelled, reason_of
+    from workflows.failures import reason_of, type_of
+    from workflows.task_run import TaskRun, raise_if_cancelled
 
 MAX_REPLANS = 5
 
@@ -176,7 +177,7 @@ class OrchestrationWorkflow:
             if is_cancelled_exception(error):
                 await asyncio.shield(self._close(cancelled=True))
                 raise
-            if _type(error) == BAD_INPUT:
+            if type_of(error) == BAD_INPUT:
                 await discard(self._run)
                 raise
             return await self._close(failure=reason_of(error))
@@ -361,8 +362,3 @@ def _refuse_bad_input(task: TaskInput) -> None:
         fault = "resume is not available yet: start a new task"
     if fault is not None:
         raise ApplicationError(fault, type=BAD_INPUT, non_retryable=True)
-
-
-def _type(error: BaseException) -> str | None:
-    cause = error.cause if isinstance(error, ActivityError) else error
-    return cause.type if isinstance(cause, ApplicationError) else None

@@ -290,8 +290,3 @@ def raise_if_cancelled() -> None:
     """A cancellation can be swallowed by an activity that completes in the same moment; so it is looked for again."""
     if workflow.cancellation_reason() is not None:
         raise asyncio.CancelledError
-
-
-def reason_of(error: BaseException) -> str:
-    """What went wrong, in the words of the cause; short enough to be shown."""
-    return str(getattr(error, "cause", None) or error)[:1000]
