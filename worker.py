@@ -33,6 +33,7 @@ from activities.agents import Agents
 from activities.commands import find_sandbox
 from activities.credentials import Credentials
 from activities.model import Model
+from activities.opening import Opening
 from activities.sandbox import Sandbox
 from activities.search_attributes import ensure_search_attributes
 from activities.store import PayloadStorage
@@ -80,7 +81,8 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
     program = await find_sandbox()
     sandbox = Sandbox(program) if program else None
     searchable = await ensure_search_attributes(client)
-    task_work = TaskWork(tasks, model, credentials, host_queue, Path.home(), searchable=searchable, sandbox=sandbox)
+    opening = Opening(tasks, model, host_queue, Path.home(), searchable=searchable)
+    task_work = TaskWork(tasks, credentials, sandbox)
     agents = Agents(tasks, model, sandbox)
     turns = Turns(tasks, model, credentials, sandbox)
     on_host: list[Callable[..., Any]] = [
@@ -91,7 +93,7 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
         task_work.publish,
         task_work.write_artifacts,
         task_work.close_task,
-        task_work.discard_task,
+        opening.discard_task,
         agents.open_agent,
         agents.close_agent,
         turns.plan,
@@ -105,7 +107,7 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
         client,
         task_queue=TASK_QUEUE,
         workflows=[OrchestrationWorkflow, AgentWorkflow],
-        activities=[task_work.open_task],
+        activities=[opening.open_task],
         workflow_runner=SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default),
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
         max_heartbeat_throttle_interval=heartbeats,

@@ -11,6 +11,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError
 
 with workflow.unsafe.imports_passed_through():
+    from activities.opening import Opening
     from activities.tasks import TaskWork
     from baton import report
     from baton.findings import GateResult, GateVerdict
@@ -84,7 +85,7 @@ async def close(run: TaskRun, left: Left, *, cancelled: bool = False, failure: s
 async def discard(run: TaskRun) -> None:
     """What the user gave cannot be used after all: nothing stays behind."""
     await workflow.execute_activity_method(
-        TaskWork.discard_task,
+        Opening.discard_task,
         TaskRef(task_id=run.task_id),
         task_queue=run.opened.host_queue,
         summary="discard the task",

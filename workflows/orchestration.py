@@ -12,37 +12,26 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from activities.tasks import TaskWork
+    from activities.opening import Opening
     from baton import rows
-    from baton.assignments import integrator_assignment, planner_assignment
-    from baton.findings import GateResult, GateVerdict, compare
-    from baton.ledger import ItemRecord
     from baton.messages import (
         AgentEvent,
-        AgentResult,
         Direction,
         OpenTask,
-        SettlePlan,
-        StepResult,
         TaskInput,
     )
     from baton.names import BAD_INPUT, ORCHESTRATION_WORKFLOW, task_id_fault, task_text_fault
     from baton.plan import Plan
-    from baton.replan import remark, replanned
-    from baton.settings import Phase
+    from baton.replan import remark
     from baton.sources import has_credentials
-    from baton.states import AgentEnd
     from baton.status import TaskResult, TaskStatus
-    from baton.status_changes import planned
-    from baton.wording import counted
     from workflows import policies
-    from workflows.attention import Answer
-    from workflows.closing import Left, close, discard
-    from workflows.execution import Execution, was_cancelled
+    from workflows.closing import close, discard
+    from workflows.execution import Execution
     from workflows.failures import reason_of, type_of
+    from workflows.integration import Integration
+    from workflows.planning import MAX_REPLANS, Planning
     from workflows.task_run import TaskRun, raise_if_cancelled
-
-MAX_REPLANS = 5
 
 
 @workflow.defn(name=ORCHESTRATION_WORKFLOW, failure_exception_types=[ValidationError])
@@ -52,10 +41,8 @@ class OrchestrationWorkflow:
     @workflow.init
     def __init__(self, task: TaskInput) -> None:
         self._run = TaskRun(task)
-        self._plan: Plan | None = None
-        self._baseline: asyncio.Task[tuple[GateResult, ...]] | None = None
-        self._verdicts: tuple[GateVerdict, ...] = ()
-        self._integration: AgentResult | None = None
+        self._planning = Planning(self._run)
+        self._integration = Integration(self._run)
 
     # --- outside -------------------------------------------------------------------------------------------------
 
@@ -67,7 +54,7 @@ class OrchestrationWorkflow:
     @workflow.query
     def plan(self, request: dict[str, Any] | None = None) -> dict[str, Any]:
         """The plan with item counts; with `{"step": 2, "offset": 0, "limit": 200}` the items of one step."""
-        return rows.plan_rows(self._plan, request or {})
+        return rows.plan_rows(self._planning.plan, request or {})
 
     @workflow.query
     def ledger(self, request: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -161,17 +148,19 @@ class OrchestrationWorkflow:
         try:
             await self._open()
             clock = asyncio.create_task(self._run.end_in_time())
-            plan = await self._planning()
+            self._run.enter("planning")
+            if not task.plan_only:
+                self._integration.start_baseline()
+            plan = await self._planning.approved_plan([])
             raise_if_cancelled()
             if plan is not None and not task.plan_only:
-                await self._execute(plan)
+                plan = await self._execute(plan)
                 raise_if_cancelled()
-                await self._integrate()
+                await self._integration.run(plan)
                 raise_if_cancelled()
             return await self._close()
         except (asyncio.CancelledError, FailureError) as error:
-            if self._baseline is not None:
-                self._baseline.cancel()
+            self._integration.give_up()
             if not self._run.is_open:
                 raise
             if is_cancelled_exception(error):
@@ -185,168 +174,36 @@ class OrchestrationWorkflow:
             if clock is not None:
                 clock.cancel()
 
-    async def _execute(self, plan: Plan) -> None:
-        """Execute the plan, and new plans for what is left as long as a person asks for one."""
+    async def _execute(self, plan: Plan) -> Plan:
+        """Execute the plan, and new plans for what is left as long as a person asks for one; returns the last."""
         for round_number in range(1, MAX_REPLANS + 1):
             self._run.enter("executing")
             execution = Execution(self._run, plan)
             await execution.run()
             if not execution.replan_wanted or round_number == MAX_REPLANS:
-                return
+                break
             self._run.enter("planning")
             run = self._run
-            again = await self._approved_plan([remark(plan, run.results, run.records)])
+            again = await self._planning.approved_plan([remark(plan, run.results, run.records)])
             if again is None:
-                return
+                break
             plan = again
+        return plan
 
     async def _open(self) -> None:
         run = self._run
         run.enter("opening")
         opened = await workflow.execute_activity_method(
-            TaskWork.open_task,
+            Opening.open_task,
             OpenTask(task_id=run.task_id, input=run.input, first_run_id=workflow.info().first_execution_run_id),
             summary="open the task",
             **policies.OPEN,
         )
         run.take_opened(opened)
 
-    async def _planning(self) -> Plan | None:
-        """The approved plan; None when a person stopped the task. The baseline is taken beside all that follows."""
-        run = self._run
-        run.enter("planning")
-        if not run.input.plan_only:
-            self._baseline = asyncio.create_task(run.gates(run.opened.base_commit, "baseline"))
-        return await self._approved_plan([])
-
-    async def _approved_plan(self, remarks: list[str]) -> Plan | None:
-        """A plan that nobody objects to, put after what is over of an earlier one; None when a person stopped it."""
-        run = self._run
-        before = (self._plan, dict(run.results), dict(run.records))
-        for _ in range(MAX_REPLANS):
-            plan = await self._one_plan(remarks)
-            if plan is None:
-                return None
-            plan = await self._settle(plan, *before)
-            answer = await self._approval("planning")
-            if answer is None or answer.choice == "approve":
-                return plan
-            remarks.append(answer.comment or "The plan was rejected without a remark; propose a different one.")
-        self._run.update(summary=f"no plan was approved in {MAX_REPLANS} attempts")
-        return None
-
-    async def _one_plan(self, remarks: list[str]) -> Plan | None:
-        """A valid plan: the user's own, or the planner's. A planner that fails is a question to a person."""
-        run = self._run
-        if run.input.plan is not None and not remarks:
-            return await workflow.execute_activity_method(
-                TaskWork.expand_plan,
-                OpenTask(task_id=run.task_id, input=run.input),
-                summary="check the plan",
-                task_queue=run.opened.host_queue,
-                **policies.GIT,
-            )
-        while True:
-            if (limit := run.limit_reached()) is not None:
-                run.update(summary=f"no plan was made: {limit}")
-                return None
-            assignment = planner_assignment(run.task_id, run.input, run.opened, run.head, tuple(remarks))
-            result = await run.agent(assignment, f"{run.task_id}/plan")
-            if was_cancelled(result):
-                raise asyncio.CancelledError
-            if result.plan is not None:
-                return result.plan
-            if result.end is AgentEnd.STOPPED:
-                run.update(summary=f"no plan was made: {result.detail}")
-                return None
-            answer = await run.attention.ask(
-                "plan", f"The planner made no valid plan: {result.detail or 'it ended without one'}.", ("retry", "stop")
-            )
-            if answer.choice == "stop":
-                run.update(summary="stopped by a person while planning")
-                return None
-            remarks += [answer.comment] if answer.comment else []
-
-    async def _settle(
-        self,
-        plan: Plan,
-        before: Plan | None,
-        results: dict[int, StepResult],
-        records: dict[int, tuple[ItemRecord, ...]],
-    ) -> Plan:
-        """Make the plan known to this host and to people; what is over of the plan before it stays."""
-        run = self._run
-        if run.input.handoff_strategy is not None:
-            strategy = {"handoff_strategy": run.input.handoff_strategy}
-            plan = plan.model_copy(update={"plan": tuple(step.model_copy(update=strategy) for step in plan.plan)})
-        if before is not None and results:
-            after = replanned(before, results, records, plan)
-            plan, run.results, run.records = after.plan, after.results, after.records
-        self._plan = plan
-        await workflow.execute_activity_method(
-            TaskWork.settle_plan,
-            SettlePlan(task_id=run.task_id, plan=plan),
-            task_queue=run.opened.host_queue,
-            summary="settle the plan",
-            **policies.GIT,
-        )
-        over = {step.step: step for step in run.status.steps if step.step in run.results}
-        steps = tuple(over.get(step.step, step) for step in planned(plan.plan))
-        run.update(steps=steps, warnings=(*run.opened.warnings, *plan.notes))
-        items = sum(len(step.items) for step in plan.plan)
-        run.happened(f"plan with {counted(len(plan.plan), 'step')} and {counted(items, 'item')}")
-        return plan
-
-    async def _approval(self, phase: Phase) -> Answer | None:
-        settings = self._run.opened.settings
-        if self._run.input.plan_only or not settings.require_approval or phase not in settings.approve_phases:
-            return None
-        return await self._run.attention.ask("approval", f"Approve {phase}?", ("approve", "reject"), phase=phase)
-
-    async def _integrate(self) -> None:
-        run, plan = self._run, self._plan
-        if plan is None or run.head == run.opened.base_commit:
-            return
-        run.enter("integrating")
-        answer = await self._approval("integration")
-        if answer is not None and answer.choice == "reject":
-            run.happened("integration was rejected; the result stays as it is")
-            return
-        await self._compare_gates("result")
-        if not run.input.integration or run.limit_reached() or not run.books.count_agent(for_integrator=True):
-            return
-        start = run.head
-        assignment = integrator_assignment(
-            run.task_id, run.input, run.opened, plan, start, run.knowledge, tuple(run.results.values()), self._verdicts
-        )
-        self._integration = await run.agent(assignment, f"{run.task_id}/integrate")
-        if was_cancelled(self._integration):
-            raise asyncio.CancelledError
-        run.knowledge = self._integration.knowledge
-        merged = await run.merge((assignment.workspace,), None, "Integrate the steps")
-        if merged.merged:
-            await self._compare_gates("integrated")
-
-    async def _compare_gates(self, workspace: str) -> None:
-        now = await self._run.gates(self._run.head, workspace)
-        self._verdicts = tuple(compare(await self._base_gates(), now))
-        for verdict in self._verdicts:
-            word = str(verdict.status).replace("_", " ")
-            self._run.happened(f"gate {verdict.name}: {word}" + (f" ({verdict.detail})" if verdict.detail else ""))
-
-    async def _base_gates(self) -> tuple[GateResult, ...]:
-        """The gates on the base commit, once they are through."""
-        return await self._baseline if self._baseline is not None else ()
-
     async def _close(self, *, cancelled: bool = False, failure: str = "") -> TaskResult:
         """The last thing of every task."""
-        submission = self._integration.submission if self._integration else None
-        left = Left(
-            plan=self._plan,
-            verdicts=self._verdicts,
-            baseline=() if cancelled or failure else await self._base_gates(),
-            integration=submission.input if submission else {},
-        )
+        left = await self._integration.left(self._planning.plan, with_baseline=not (cancelled or failure))
         return await close(self._run, left, cancelled=cancelled, failure=failure)
 
 

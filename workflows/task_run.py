@@ -38,12 +38,13 @@ with workflow.unsafe.imports_passed_through():
     )
     from baton.names import SEARCH_ATTENTION, SEARCH_PHASE, SEARCH_REPOSITORY
     from baton.roles import WRITING_ROLES, Role
+    from baton.settings import Phase
     from baton.states import AgentEnd, TaskState
     from baton.status import TaskStatus, details_markdown, title_of
     from baton.status_changes import with_event, with_happening
     from workflows import policies
     from workflows.agent import AgentWorkflow
-    from workflows.attention import Attention
+    from workflows.attention import Answer, Attention
 
 PHASE_KEY = SearchAttributeKey.for_keyword(SEARCH_PHASE)
 REPOSITORY_KEY = SearchAttributeKey.for_keyword(SEARCH_REPOSITORY)
@@ -223,6 +224,13 @@ class TaskRun:
             await workflow.get_external_workflow_handle(workflow_id).signal("direct", direction)
         except ApplicationError:
             self.attention.reject(f"{direction.kind}: {workflow_id} does not run any more")
+
+    async def approval(self, phase: Phase) -> Answer | None:
+        """A person's answer for this phase; None where no approval is wanted."""
+        settings = self.opened.settings
+        if self.input.plan_only or not settings.require_approval or phase not in settings.approve_phases:
+            return None
+        return await self.attention.ask("approval", f"Approve {phase}?", ("approve", "reject"), phase=phase)
 
     # --- files and git -------------------------------------------------------------------------------------------
 

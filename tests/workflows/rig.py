@@ -26,6 +26,7 @@ import worker
 from activities.agents import Agents
 from activities.credentials import Credentials
 from activities.model import Model
+from activities.opening import Opening
 from activities.task_folder import TaskFolder, Tasks
 from activities.tasks import TaskWork
 from activities.turn import Turns
@@ -165,7 +166,8 @@ async def running_rig(address: str, folder: Path) -> AsyncIterator[Rig]:
         task_queue=TASK_QUEUE,
         workflows=[OrchestrationWorkflow, AgentWorkflow],
         activities=activities_of(
-            TaskWork(tasks, model, credentials, TASK_QUEUE, folder / "home", searchable=False),
+            Opening(tasks, model, TASK_QUEUE, folder / "home", searchable=False),
+            TaskWork(tasks, credentials),
             Agents(tasks, model),
             Turns(tasks, model, credentials),
         ),

@@ -1,0 +1,226 @@
+"""Opening a task: everything the user gave is checked before anything is made, so bad input leaves nothing behind."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.artifacts import Artifacts
+from activities.child_environment import child_environment
+from activities.errors import Reaction
+from activities.gates import discover
+from activities.locking import exclusive
+from activities.model import Model, ModelError
+from activities.pulse import pulse
+from activities.repository import BadRepository, SourceFacts
+from activities.settings_files import guidance_at, layers_for
+from activities.survey import survey
+from activities.task_folder import TaskFolder, TaskRecord, Tasks
+from baton.budget import SMALLEST_BUDGET_TOKENS
+from baton.findings import GateKind, GateSpec
+from baton.messages import (
+    OpenedTask,
+    OpenTask,
+    TaskInput,
+    TaskRef,
+)
+from baton.names import BAD_INPUT
+from baton.permissions import Permissions
+from baton.pricing import Usage, cost_usd
+from baton.settings import Layer, Settings, SettingsFaults, permissions_of, resolve
+
+NOT_YET = ("review", "reviewLenses", "notify")
+ROLES_WITH_MODELS = ("planner", "executor", "integrator")
+
+
+class BadInputError(ApplicationError):
+    """What the user gave cannot be used."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, type=BAD_INPUT, non_retryable=True)
+
+
+class Opening:
+    """Activities that make a task and remove it. `host_queue` is this host's task queue."""
+
+    def __init__(self, tasks: Tasks, model: Model, host_queue: str, home: Path, *, searchable: bool) -> None:
+        self._tasks = tasks
+        self._model = model
+        self._host_queue = host_queue
+        self._home = home
+        self._searchable = searchable
+
+    @activity.defn(name="open_task")
+    async def open_task(self, request: OpenTask) -> OpenedTask:
+        """Check the input, clone the repository, survey it, and settle the task's record."""
+        folder = self._tasks.folder(request.task_id)
+        run_id = request.first_run_id
+        # A first attempt that outlived its heartbeat must not undo what a second one completes.
+        async with pulse("opening the task"), exclusive(self._tasks.lock_path(request.task_id)):
+            if (folder.path / "task.json").exists() and folder.record.run_id == run_id:
+                return folder.record.opened
+            facts = await self._inspect(folder, request.input)
+            settings, layers = self._settings(request.input, facts)
+            artifacts = _artifacts_path(facts, settings, request.task_id, folder)
+            self._refuse_used_id(folder, artifacts)
+            windows, outputs = await self._check_models(settings)
+            try:
+                return await self._make(folder, request, facts, settings, layers, artifacts, (windows, outputs), run_id)
+            except BaseException:
+                self._tasks.forget(request.task_id)
+                await asyncio.to_thread(shutil.rmtree, folder.path, ignore_errors=True)
+                raise
+
+    @activity.defn(name="discard_task")
+    async def discard_task(self, request: TaskRef) -> None:
+        """Remove everything of a task that turned out not to be usable, before anything was done for it."""
+        folder = self._tasks.folder(request.task_id)
+        async with pulse("discarding the task"), exclusive(self._tasks.lock_path(request.task_id)):
+            await asyncio.to_thread(Artifacts(folder.artifacts).remove)
+            await asyncio.to_thread(shutil.rmtree, folder.path, ignore_errors=True)
+        self._tasks.forget(request.task_id)
+
+    async def _inspect(self, folder: TaskFolder, given: TaskInput) -> SourceFacts:
+        try:
+            return await folder.repository.inspect(given.repository, given.base)
+        except BadRepository as error:
+            raise BadInputError(str(error)) from error
+
+    def _settings(self, given: TaskInput, facts: SourceFacts) -> tuple[Settings, list[Layer]]:
+        try:
+            layers = layers_for(self._home, facts.top_level)
+            layers.append(Layer(source="the command line", orchestration=given.settings))
+            settings = resolve(layers)
+        except SettingsFaults as faults:
+            raise BadInputError(str(faults)) from faults
+        if not settings.enabled:
+            named = next(layer.source for layer in reversed(layers) if "enabled" in layer.orchestration)
+            raise BadInputError(f"orchestration is switched off (enabled: false in {named})")
+        return settings, layers
+
+    def _refuse_used_id(self, folder: TaskFolder, artifacts: Path) -> None:
+        used = (folder.path / "task.json").exists() or (artifacts.is_dir() and any(artifacts.iterdir()))
+        if used:
+            raise BadInputError(
+                f"the task id {folder.path.name!r} is already used: choose another with --task-id, "
+                f"or look at that task with: orchestrate status {folder.path.name}"
+            )
+
+    async def _check_models(self, settings: Settings) -> tuple[dict[str, int], dict[str, int]]:
+        """Context windows and longest outputs by role. Every model must exist, fill the budget, and have a price
+        where the cost is limited."""
+        windows, outputs = {}, {}
+        for role in ROLES_WITH_MODELS:
+            name = settings.models.of(role)
+            try:
+                facts = await self._model.facts(name)
+            except ModelError as error:
+                if error.fault.status == 404:
+                    raise BadInputError(
+                        f"the model {name!r} of the {role} is unknown to the API ({error.fault.message})"
+                    ) from error
+                if error.fault.reaction is Reaction.PERSON:
+                    raise BadInputError(
+                        f"the API refuses the credentials: {error.fault.message}. Set ANTHROPIC_API_KEY and try again."
+                    ) from error
+                raise error.fault.error() from error
+            if facts.max_tokens is not None and settings.output_budget > facts.max_tokens:
+                raise BadInputError(
+                    f"outputBudget is {settings.output_budget} tokens, but {name} allows at most {facts.max_tokens} "
+                    f"(and at least {SMALLEST_BUDGET_TOKENS} are needed)"
+                )
+            if facts.max_input_tokens is not None:
+                windows[role] = facts.max_input_tokens
+            if facts.max_tokens is not None:
+                outputs[role] = facts.max_tokens
+            if settings.limits.cost_usd is not None and cost_usd(name, Usage(), settings.prices) is None:
+                raise BadInputError(
+                    f"a cost limit is set, but the model {name!r} ({role}) has no price: add it to prices in the "
+                    "settings, or limit outputTokens instead"
+                )
+        return windows, outputs
+
+    async def _make(
+        self,
+        folder: TaskFolder,
+        request: OpenTask,
+        facts: SourceFacts,
+        settings: Settings,
+        layers: list[Layer],
+        artifacts: Path,
+        limits: tuple[dict[str, int], dict[str, int]],
+        run_id: str,
+    ) -> OpenedTask:
+        await folder.repository.create(facts)
+        repository = folder.repository
+        files = await repository.list_files(facts.base_commit)
+
+        async def read(path: str) -> bytes:
+            return await repository.read_file(facts.base_commit, path)
+
+        permissions = permissions_of(layers)
+        warnings = [*Permissions(**permissions.model_dump()).warnings(), *_without_effect(layers)]
+        if facts.modified or facts.untracked or facts.conflicted or facts.operation:
+            warnings.insert(0, facts.describe())
+        opened = OpenedTask(
+            host_queue=self._host_queue,
+            source=str(facts.top_level or facts.source),
+            base_commit=facts.base_commit,
+            base_name=facts.branch or facts.base_commit[:12],
+            settings=settings,
+            gates=_configured_gates(settings) if settings.gates is not None else tuple(await discover(files, read)),
+            survey=await survey(repository, facts.base_commit),
+            artifacts=str(artifacts),
+            private_repository=str(repository.path),
+            warnings=tuple(warnings),
+            searchable=self._searchable,
+            context_tokens=limits[0],
+            most_output_tokens=limits[1],
+        )
+        record = TaskRecord(
+            task_id=request.task_id,
+            run_id=run_id,
+            input=request.input,
+            opened=opened,
+            environment=_environment(request.input.environment),
+            permissions=permissions,
+            guidance=await guidance_at(files, read),
+        )
+        try:
+            Artifacts(artifacts).create()
+        except OSError as error:
+            raise BadInputError(f"the artifacts folder {artifacts} cannot be made: {error.strerror}") from error
+        folder.write_record(record)
+        return opened
+
+
+def _environment(given: Mapping[str, str] | None) -> dict[str, str]:
+    """What gates and commands see: the caller's environment, else this worker's, as far as it is allowed."""
+    return child_environment(given if given is not None else os.environ)
+
+
+def _configured_gates(settings: Settings) -> tuple[GateSpec, ...]:
+    return tuple(
+        GateSpec(name=gate.name, command=gate.command, kind=GateKind(gate.kind), timeout=gate.timeout)
+        for gate in settings.gates or ()
+    )
+
+
+def _artifacts_path(facts: SourceFacts, settings: Settings, task_id: str, folder: TaskFolder) -> Path:
+    if facts.top_level is None:
+        return folder.path / "artifacts"
+    path = facts.top_level / settings.state_directory / task_id
+    if not path.resolve().is_relative_to(facts.top_level.resolve()):
+        raise BadInputError(f"stateDirectory {settings.state_directory!r} leads out of the repository")
+    return path
+
+
+def _without_effect(layers: list[Layer]) -> list[str]:
+    """Settings that are understood and checked, but not acted upon yet; nobody shall rely on them."""
+    return [
+        f"{layer.source}: {key} has no effect yet" for layer in layers for key in NOT_YET if key in layer.orchestration
+    ]

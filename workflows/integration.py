@@ -1,0 +1,85 @@
+"""The integration of a task: the baseline taken at its start, gates on the result, the integrator, gates again."""
+
+import asyncio
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from baton.assignments import integrator_assignment
+    from baton.findings import GateResult, GateVerdict, compare
+    from baton.messages import AgentResult
+    from baton.plan import Plan
+    from workflows.closing import Left
+    from workflows.execution import was_cancelled
+    from workflows.task_run import TaskRun
+
+
+class Integration:
+    """The checks of one task, from its baseline to its integrated result."""
+
+    def __init__(self, run: TaskRun) -> None:
+        self._run = run
+        self._baseline: asyncio.Task[tuple[GateResult, ...]] | None = None
+        self._verdicts: tuple[GateVerdict, ...] = ()
+        self._integrator: AgentResult | None = None
+
+    def start_baseline(self) -> None:
+        """Take the gates on the base commit, beside all that follows."""
+        self._baseline = asyncio.create_task(self._run.gates(self._run.opened.base_commit, "baseline"))
+
+    def give_up(self) -> None:
+        """Nobody waits for the baseline any more."""
+        if self._baseline is not None:
+            self._baseline.cancel()
+
+    async def run(self, plan: Plan) -> None:
+        """Check the result against the baseline, let the integrator work on it, and check again."""
+        run = self._run
+        if run.head == run.opened.base_commit:
+            return
+        run.enter("integrating")
+        answer = await run.approval("integration")
+        if answer is not None and answer.choice == "reject":
+            run.happened("integration was rejected; the result stays as it is")
+            return
+        await self._compare_gates("result")
+        if not run.input.integration or run.limit_reached() or not run.books.count_agent(for_integrator=True):
+            return
+        assignment = integrator_assignment(
+            run.task_id,
+            run.input,
+            run.opened,
+            plan,
+            run.head,
+            run.knowledge,
+            tuple(run.results.values()),
+            self._verdicts,
+        )
+        self._integrator = await run.agent(assignment, f"{run.task_id}/integrate")
+        if was_cancelled(self._integrator):
+            raise asyncio.CancelledError
+        run.knowledge = self._integrator.knowledge
+        merged = await run.merge((assignment.workspace,), None, "Integrate the steps")
+        if merged.merged:
+            await self._compare_gates("integrated")
+
+    async def left(self, plan: Plan | None, *, with_baseline: bool) -> Left:
+        """What the integration came to, for the report."""
+        submission = self._integrator.submission if self._integrator else None
+        return Left(
+            plan=plan,
+            verdicts=self._verdicts,
+            baseline=await self._base_gates() if with_baseline else (),
+            integration=submission.input if submission else {},
+        )
+
+    async def _compare_gates(self, workspace: str) -> None:
+        now = await self._run.gates(self._run.head, workspace)
+        self._verdicts = tuple(compare(await self._base_gates(), now))
+        for verdict in self._verdicts:
+            word = str(verdict.status).replace("_", " ")
+            self._run.happened(f"gate {verdict.name}: {word}" + (f" ({verdict.detail})" if verdict.detail else ""))
+
+    async def _base_gates(self) -> tuple[GateResult, ...]:
+        """The gates on the base commit, once they are through."""
+        return await self._baseline if self._baseline is not None else ()

@@ -1,0 +1,107 @@
+"""The planning of a task: a valid plan that nobody objects to, put after what is over of an earlier one."""
+
+import asyncio
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from activities.tasks import TaskWork
+    from baton.assignments import planner_assignment
+    from baton.ledger import ItemRecord
+    from baton.messages import OpenTask, SettlePlan, StepResult
+    from baton.plan import Plan
+    from baton.replan import replanned
+    from baton.states import AgentEnd
+    from baton.status_changes import planned
+    from baton.wording import counted
+    from workflows import policies
+    from workflows.execution import was_cancelled
+    from workflows.task_run import TaskRun
+
+MAX_REPLANS = 5
+
+
+class Planning:
+    """The plan of one task; `plan` is the one that runs, None before there is one."""
+
+    def __init__(self, run: TaskRun) -> None:
+        self._run = run
+        self.plan: Plan | None = None
+
+    async def approved_plan(self, remarks: list[str]) -> Plan | None:
+        """A plan that nobody objects to, put after what is over of an earlier one; None when a person stopped it."""
+        run = self._run
+        before = (self.plan, dict(run.results), dict(run.records))
+        for _ in range(MAX_REPLANS):
+            plan = await self._one_plan(remarks)
+            if plan is None:
+                return None
+            plan = await self._settle(plan, *before)
+            answer = await run.approval("planning")
+            if answer is None or answer.choice == "approve":
+                return plan
+            remarks.append(answer.comment or "The plan was rejected without a remark; propose a different one.")
+        self._run.update(summary=f"no plan was approved in {MAX_REPLANS} attempts")
+        return None
+
+    async def _one_plan(self, remarks: list[str]) -> Plan | None:
+        """A valid plan: the user's own, or the planner's. A planner that fails is a question to a person."""
+        run = self._run
+        if run.input.plan is not None and not remarks:
+            return await workflow.execute_activity_method(
+                TaskWork.expand_plan,
+                OpenTask(task_id=run.task_id, input=run.input),
+                summary="check the plan",
+                task_queue=run.opened.host_queue,
+                **policies.GIT,
+            )
+        while True:
+            if (limit := run.limit_reached()) is not None:
+                run.update(summary=f"no plan was made: {limit}")
+                return None
+            assignment = planner_assignment(run.task_id, run.input, run.opened, run.head, tuple(remarks))
+            result = await run.agent(assignment, f"{run.task_id}/plan")
+            if was_cancelled(result):
+                raise asyncio.CancelledError
+            if result.plan is not None:
+                return result.plan
+            if result.end is AgentEnd.STOPPED:
+                run.update(summary=f"no plan was made: {result.detail}")
+                return None
+            answer = await run.attention.ask(
+                "plan", f"The planner made no valid plan: {result.detail or 'it ended without one'}.", ("retry", "stop")
+            )
+            if answer.choice == "stop":
+                run.update(summary="stopped by a person while planning")
+                return None
+            remarks += [answer.comment] if answer.comment else []
+
+    async def _settle(
+        self,
+        plan: Plan,
+        before: Plan | None,
+        results: dict[int, StepResult],
+        records: dict[int, tuple[ItemRecord, ...]],
+    ) -> Plan:
+        """Make the plan known to this host and to people; what is over of the plan before it stays."""
+        run = self._run
+        if run.input.handoff_strategy is not None:
+            strategy = {"handoff_strategy": run.input.handoff_strategy}
+            plan = plan.model_copy(update={"plan": tuple(step.model_copy(update=strategy) for step in plan.plan)})
+        if before is not None and results:
+            after = replanned(before, results, records, plan)
+            plan, run.results, run.records = after.plan, after.results, after.records
+        self.plan = plan
+        await workflow.execute_activity_method(
+            TaskWork.settle_plan,
+            SettlePlan(task_id=run.task_id, plan=plan),
+            task_queue=run.opened.host_queue,
+            summary="settle the plan",
+            **policies.GIT,
+        )
+        over = {step.step: step for step in run.status.steps if step.step in run.results}
+        steps = tuple(over.get(step.step, step) for step in planned(plan.plan))
+        run.update(steps=steps, warnings=(*run.opened.warnings, *plan.notes))
+        items = sum(len(step.items) for step in plan.plan)
+        run.happened(f"plan with {counted(len(plan.plan), 'step')} and {counted(items, 'item')}")
+        return plan
