@@ -49,16 +49,24 @@ class Agents:
             commit = await self._workspace(folder, assignment)
             assignment, asked = await self._with_context(folder, assignment)
             inheritance = await inherit(folder, self._model, assignment.task_id, assignment.knowledge)
-        tools = tools_for(assignment.role, has_predecessor=assignment.predecessor_head is not None)
+        kind = folder.record.agent_type(assignment.agent_type)
+        tools = tools_for(
+            assignment.role,
+            has_predecessor=assignment.predecessor_head is not None,
+            agent_tools=kind.tools if kind else None,
+            disallowed=kind.disallowed_tools if kind else (),
+        )
         guidance = folder.record.guidance
         texts = [guidance, assignment_message(assignment_fields(assignment, inheritance.lines))]
         opening = Opening(
             agent_id=_id(assignment),
             model=assignment.model,
             user_id=f"{assignment.task_id}/{_id(assignment)}",
-            system=system_prompt(assignment.role),
+            system=system_prompt(assignment.role, kind.prompt if kind else ""),
             tools=tuple(tool for tool in tools if tool["name"] not in NOT_OFFERED),
             content=tuple({"type": "text", "text": text} for text in texts if text.strip()),
+            effort=assignment.effort,
+            agent_type=assignment.agent_type,
             items=assignment.items,
             owned=assignment.step.items if assignment.step else (),
             owns=assignment.step.owns if assignment.step else (),

@@ -9,18 +9,18 @@ from pathlib import Path
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.agent_type_files import agent_types_at
 from activities.artifacts import Artifacts
 from activities.child_environment import child_environment
-from activities.errors import Reaction
 from activities.gates import discover
 from activities.locking import exclusive
-from activities.model import Model, ModelError
+from activities.model import Model
+from activities.model_checks import ModelChecks, ModelRefused
 from activities.pulse import pulse
 from activities.repository import BadRepository, SourceFacts
 from activities.settings_files import guidance_at, layers_for
 from activities.survey import survey
 from activities.task_folder import TaskFolder, TaskRecord, Tasks
-from baton.budget import SMALLEST_BUDGET_TOKENS
 from baton.findings import GateKind, GateSpec
 from baton.messages import (
     OpenedTask,
@@ -30,11 +30,9 @@ from baton.messages import (
 )
 from baton.names import BAD_INPUT
 from baton.permissions import Permissions
-from baton.pricing import Usage, cost_usd
 from baton.settings import Layer, Settings, SettingsFaults, permissions_of, resolve
 
 NOT_YET = ("review", "reviewLenses", "notify")
-ROLES_WITH_MODELS = ("planner", "executor", "integrator")
 
 
 class BadInputError(ApplicationError):
@@ -67,12 +65,14 @@ class Opening:
             settings, layers = self._settings(request.input, facts)
             artifacts = _artifacts_path(facts, settings, request.task_id, folder)
             self._refuse_used_id(folder, artifacts)
-            windows, outputs = await self._check_models(settings)
             try:
-                return await self._make(folder, request, facts, settings, layers, artifacts, (windows, outputs), run_id)
-            except BaseException:
+                limits = await ModelChecks(self._model, settings).roles()
+                return await self._make(folder, request, facts, settings, layers, artifacts, limits, run_id)
+            except BaseException as error:
                 self._tasks.forget(request.task_id)
                 await asyncio.to_thread(shutil.rmtree, folder.path, ignore_errors=True)
+                if isinstance(error, ModelRefused):
+                    raise BadInputError(str(error)) from error
                 raise
 
     @activity.defn(name="discard_task")
@@ -110,40 +110,6 @@ class Opening:
                 f"or look at that task with: orchestrate status {folder.path.name}"
             )
 
-    async def _check_models(self, settings: Settings) -> tuple[dict[str, int], dict[str, int]]:
-        """Context windows and longest outputs by role. Every model must exist, fill the budget, and have a price
-        where the cost is limited."""
-        windows, outputs = {}, {}
-        for role in ROLES_WITH_MODELS:
-            name = settings.models.of(role)
-            try:
-                facts = await self._model.facts(name)
-            except ModelError as error:
-                if error.fault.status == 404:
-                    raise BadInputError(
-                        f"the model {name!r} of the {role} is unknown to the API ({error.fault.message})"
-                    ) from error
-                if error.fault.reaction is Reaction.PERSON:
-                    raise BadInputError(
-                        f"the API refuses the credentials: {error.fault.message}. Set ANTHROPIC_API_KEY and try again."
-                    ) from error
-                raise error.fault.error() from error
-            if facts.max_tokens is not None and settings.output_budget > facts.max_tokens:
-                raise BadInputError(
-                    f"outputBudget is {settings.output_budget} tokens, but {name} allows at most {facts.max_tokens} "
-                    f"(and at least {SMALLEST_BUDGET_TOKENS} are needed)"
-                )
-            if facts.max_input_tokens is not None:
-                windows[role] = facts.max_input_tokens
-            if facts.max_tokens is not None:
-                outputs[role] = facts.max_tokens
-            if settings.limits.cost_usd is not None and cost_usd(name, Usage(), settings.prices) is None:
-                raise BadInputError(
-                    f"a cost limit is set, but the model {name!r} ({role}) has no price: add it to prices in the "
-                    "settings, or limit outputTokens instead"
-                )
-        return windows, outputs
-
     async def _make(
         self,
         folder: TaskFolder,
@@ -163,7 +129,8 @@ class Opening:
             return await repository.read_file(facts.base_commit, path)
 
         permissions = permissions_of(layers)
-        warnings = [*Permissions(**permissions.model_dump()).warnings(), *_without_effect(layers)]
+        types, type_warnings = await agent_types_at(files, read, self._home)
+        warnings = [*Permissions(**permissions.model_dump()).warnings(), *_without_effect(layers), *type_warnings]
         if facts.modified or facts.untracked or facts.conflicted or facts.operation:
             warnings.insert(0, facts.describe())
         opened = OpenedTask(
@@ -180,6 +147,7 @@ class Opening:
             searchable=self._searchable,
             context_tokens=limits[0],
             most_output_tokens=limits[1],
+            agent_types=await ModelChecks(self._model, settings).types(types),
         )
         record = TaskRecord(
             task_id=request.task_id,
@@ -189,6 +157,7 @@ class Opening:
             environment=_environment(request.input.environment),
             permissions=permissions,
             guidance=await guidance_at(files, read),
+            agent_types=types,
         )
         try:
             Artifacts(artifacts).create()

@@ -13,9 +13,9 @@ def prompt(name: str) -> str:
     return (resources.files("baton.prompts") / f"{name}.md").read_text(encoding="utf-8").strip()
 
 
-def system_prompt(role: Role) -> str:
-    """What an agent of the role is told about itself: the common part, then its own."""
-    return f"{prompt('common')}\n\n{prompt(role)}"
+def system_prompt(role: Role, own: str = "") -> str:
+    """What an agent is told about itself: the common part, its role's, then that of its agent type."""
+    return "\n\n".join(part for part in (prompt("common"), prompt(role), own) if part)
 
 
 def notice_text(kind: NoticeKind, role: Role) -> str:

@@ -11,6 +11,7 @@ from activities.conversations import Conversations
 from activities.repository import PrivateRepository
 from activities.sandbox import Sandbox
 from activities.store import Store
+from baton.agent_types import AgentType
 from baton.messages import OpenedTask, TaskInput
 from baton.models import Stored
 from baton.names import task_id_fault
@@ -28,6 +29,11 @@ class TaskRecord(Stored):
     environment: dict[str, str]
     permissions: PermissionRules = PermissionRules()
     guidance: str = ""
+    agent_types: tuple[AgentType, ...] = ()
+
+    def agent_type(self, name: str | None) -> AgentType | None:
+        """The type of this name; None for a general agent."""
+        return next((one for one in self.agent_types if one.name == name), None)
 
 
 class UnknownTaskError(Exception):

@@ -25,10 +25,18 @@ def workspace_tools(
     record = folder.record
     settings = record.opened.settings
     workspace = folder.workspace(request.workspace)
+    kind = record.agent_type(opening.agent_type)
+    permissions = Permissions(
+        allow=record.permissions.allow,
+        deny=(*record.permissions.deny, *(kind.scoped_refusals if kind else ())),
+        ask=record.permissions.ask,
+        only=kind.scoped_grants if kind else (),
+        project_root=record.opened.source,
+    )
     return Tools(
         workspace,
         ownership=ownership_of(folder, request, opening),
-        permissions=Permissions(**record.permissions.model_dump(), project_root=record.opened.source),
+        permissions=permissions,
         runner=commands,
         environment=record.environment,
         available=[tool["name"] for tool in opening.tools],

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from baton.agent_types import shown_types, type_named
 from baton.findings import GateVerdict
 from baton.knowledge import Knowledge
 from baton.messages import Assignment, OpenedTask, StepResult, TaskInput
@@ -36,7 +37,8 @@ def planner_assignment(
             "parallel": settings.parallel_execution,
             "output_budget": settings.output_budget,
             "gates": [gate.command for gate in opened.gates],
-        },
+        }
+        | ({"agent_types": shown_types(opened.agent_types)} if opened.agent_types else {}),
     )
 
 
@@ -65,6 +67,7 @@ def executor_assignment(
         plan=tuple(other.model_copy(update={"items": ()}) for other in plan.plan),
         completed_steps=completed_steps,
         knowledge=knowledge,
+        **_of_type(opened, step.agent_type),
     )
 
 
@@ -92,20 +95,36 @@ def integrator_assignment(
         knowledge=knowledge,
         results=tuple(results),
         gates=tuple(verdicts),
+        **_of_type(opened, opened.settings.default_integrator),
     )
 
 
 def _assignment(role: Role, task_id: str, task: TaskInput, opened: OpenedTask, **own: Any) -> Assignment:
     """What every role's assignment says alike: the task, the model with its bounds, the host."""
     settings = opened.settings
-    return Assignment(
-        task_id=task_id,
-        task=task.task,
-        role=role,
-        model=settings.models.of(role),
-        budget=settings.budget,
-        context_tokens=opened.context_tokens.get(role),
-        most_output_tokens=opened.most_output_tokens.get(role),
-        host_queue=opened.host_queue,
-        **own,
-    )
+    common = {
+        "task_id": task_id,
+        "task": task.task,
+        "role": role,
+        "model": settings.models.of(role),
+        "budget": settings.budget,
+        "context_tokens": opened.context_tokens.get(role),
+        "most_output_tokens": opened.most_output_tokens.get(role),
+        "host_queue": opened.host_queue,
+    }
+    return Assignment(**common | own)
+
+
+def _of_type(opened: OpenedTask, name: str) -> dict[str, Any]:
+    """What the agent type of this name asks for; nothing for a general agent."""
+    row = type_named(opened.agent_types, name)
+    if row is None:
+        return {}
+    asked: dict[str, Any] = {"agent_type": row.name, "effort": row.effort}
+    if row.model is not None:
+        asked |= {
+            "model": row.model,
+            "context_tokens": row.context_tokens,
+            "most_output_tokens": row.most_output_tokens,
+        }
+    return asked | ({"max_turns": row.max_turns} if row.max_turns else {})

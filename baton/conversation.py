@@ -102,6 +102,7 @@ class Opening(Stored):
     tools: tuple[Block, ...]
     content: tuple[Block, ...]
     effort: str | None = None
+    agent_type: str | None = None
     items: tuple[str, ...] = ()
     owned: tuple[str, ...] = ()
     owns: tuple[str, ...] = ()

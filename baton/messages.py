@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from baton.agent_types import TypeRow
 from baton.budget import Budget
 from baton.conversation import Ending, Notice
 from baton.facts import Submission
@@ -69,6 +70,7 @@ class OpenedTask(Stored):
     searchable: bool = False
     context_tokens: dict[str, int] = Field(default_factory=dict)
     most_output_tokens: dict[str, int] = Field(default_factory=dict)
+    agent_types: tuple[TypeRow, ...] = ()
 
 
 class TurnLimits(Stored):
@@ -117,6 +119,8 @@ class Assignment(Stored):
     predecessor_head: str | None = None
     context_tokens: int | None = None
     most_output_tokens: int | None = None
+    agent_type: str | None = None
+    effort: str | None = None
     paused: bool = False
     totals: ChainTotals = ChainTotals()
     survey: str | None = None

@@ -65,6 +65,9 @@ class Permissions(Stored):
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
+    only: tuple[str, ...] = Field(
+        default=(), description="scoped grants of an agent type: of a tool named here nothing else may be done"
+    )
     project_root: str | None = Field(
         default=None, description="absolute path of the user's repository, for rules that begin with //"
     )
@@ -75,6 +78,10 @@ class Permissions(Stored):
             for rule in rules:
                 if self._binds(rule, tool, argument):
                     return Denied(rule=rule.text, message=_refusal(kind, rule, tool))
+        granted = [rule for rule in self._only if tool in GRANTED_BY.get(rule.tool, ())]
+        if granted and not self._grants(granted, tool, argument):
+            named = ", ".join(rule.text for rule in granted)
+            return Denied(rule=named, message=f"This kind of agent may use {tool} only as {named}. Work within that.")
         return Permitted()
 
     def allows_command(self, command: str, exact: Collection[str] = ()) -> bool:
@@ -82,21 +89,13 @@ class Permissions(Stored):
 
         What cannot be taken apart with certainty, or writes to a file by redirection, is not allowed.
         """
-        if command.strip() in exact:
-            return True
-        scopes = [rule.scope for rule in self._allow if rule.tool == "bash"]
-        try:
-            parts = simple_commands(command)
-        except TooComplex:
-            return None in scopes
-        return bool(parts) and all(
-            part in exact
-            or (
-                any(scope is None or command_matches(scope, part) for scope in scopes)
-                and (None in scopes or not WRITES_FILE.search(part))
-            )
-            for part in parts
-        )
+        return _names_all([rule.scope for rule in self._allow if rule.tool == "bash"], command, exact)
+
+    def _grants(self, rules: Iterable[Rule], tool: str, argument: str) -> bool:
+        scopes = [rule.scope for rule in rules]
+        if tool == "bash":
+            return _names_all(scopes, argument)
+        return any(scope is None or self._names_path(scope, argument) for scope in scopes)
 
     def warnings(self) -> list[str]:
         """One sentence for each rule that cannot have an effect."""
@@ -129,6 +128,10 @@ class Permissions(Stored):
     @cached_property
     def _deny(self) -> tuple[Rule, ...]:
         return tuple(map(parse_rule, self.deny))
+
+    @cached_property
+    def _only(self) -> tuple[Rule, ...]:
+        return tuple(map(parse_rule, self.only))
 
     @cached_property
     def _ask(self) -> tuple[Rule, ...]:
@@ -168,6 +171,24 @@ def command_matches(scope: str, command: str) -> bool:
     if scope.endswith(" *") and _wildcard(scope[:-2], command):
         return True
     return _wildcard(scope, command)
+
+
+def _names_all(scopes: Collection[str | None], command: str, exact: Collection[str] = ()) -> bool:
+    """Whether the scopes, or `exact` word for word, name every simple command of a command line."""
+    if command.strip() in exact:
+        return True
+    try:
+        parts = simple_commands(command)
+    except TooComplex:
+        return None in scopes
+    return bool(parts) and all(
+        part in exact
+        or (
+            any(scope is None or command_matches(scope, part) for scope in scopes)
+            and (None in scopes or not WRITES_FILE.search(part))
+        )
+        for part in parts
+    )
 
 
 def _wildcard(pattern: str, text: str) -> bool:

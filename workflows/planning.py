@@ -6,6 +6,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from activities.tasks import TaskWork
+    from baton.agent_types import with_general_types_noted
     from baton.assignments import planner_assignment
     from baton.ledger import ItemRecord
     from baton.messages import OpenTask, SettlePlan, StepResult
@@ -91,6 +92,7 @@ class Planning:
         if before is not None and results:
             after = replanned(before, results, records, plan)
             plan, run.results, run.records = after.plan, after.results, after.records
+        plan = with_general_types_noted(plan, run.opened.agent_types)
         self.plan = plan
         await workflow.execute_activity_method(
             TaskWork.settle_plan,

@@ -1,0 +1,79 @@
+"""Models checked before a task starts: each exists, fills the output budget, and has a price where cost is limited."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from activities.errors import Reaction
+from activities.model import Model, ModelError, ModelFacts
+from baton.agent_types import AgentType, TypeRow, shortened
+from baton.budget import SMALLEST_BUDGET_TOKENS
+from baton.pricing import Usage, cost_usd
+from baton.settings import Settings
+
+ROLES_WITH_MODELS = ("planner", "executor", "integrator")
+
+
+class ModelRefused(ValueError):  # noqa: N818 - a refusal of what the user gave
+    """A model that cannot serve, in one sentence that says whose it is and what to do."""
+
+
+@dataclass(frozen=True)
+class ModelChecks:
+    """Asks the API about the models that a task's settings and agent files name."""
+
+    model: Model
+    settings: Settings
+
+    async def roles(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Context windows and longest outputs by role. Raises `ModelRefused`."""
+        windows, outputs = {}, {}
+        for role in ROLES_WITH_MODELS:
+            facts = await self._check(self.settings.models.of(role), f"the {role}")
+            if facts.max_input_tokens is not None:
+                windows[role] = facts.max_input_tokens
+            if facts.max_tokens is not None:
+                outputs[role] = facts.max_tokens
+        return windows, outputs
+
+    async def types(self, types: Sequence[AgentType]) -> tuple[TypeRow, ...]:
+        """The registry as the workflow knows it. Raises `ModelRefused`."""
+        own = {one.model: f"the agent type {one.name!r} ({one.source})" for one in reversed(types) if one.model}
+        facts = {name: await self._check(name, whose) for name, whose in own.items()}
+        return tuple(
+            TypeRow(
+                name=one.name,
+                description=shortened(one.description),
+                model=one.model,
+                effort=one.effort,
+                max_turns=one.max_turns,
+                context_tokens=facts[one.model].max_input_tokens if one.model else None,
+                most_output_tokens=facts[one.model].max_tokens if one.model else None,
+            )
+            for one in types
+        )
+
+    async def _check(self, name: str, whose: str) -> ModelFacts:
+        settings = self.settings
+        try:
+            facts = await self.model.facts(name)
+        except ModelError as error:
+            if error.fault.status == 404:
+                raise ModelRefused(
+                    f"the model {name!r} of {whose} is unknown to the API ({error.fault.message})"
+                ) from error
+            if error.fault.reaction is Reaction.PERSON:
+                raise ModelRefused(
+                    f"the API refuses the credentials: {error.fault.message}. Set ANTHROPIC_API_KEY and try again."
+                ) from error
+            raise error.fault.error() from error
+        if facts.max_tokens is not None and settings.output_budget > facts.max_tokens:
+            raise ModelRefused(
+                f"outputBudget is {settings.output_budget} tokens, but {name} ({whose}) allows at most "
+                f"{facts.max_tokens} (and at least {SMALLEST_BUDGET_TOKENS} are needed)"
+            )
+        if settings.limits.cost_usd is not None and cost_usd(name, Usage(), settings.prices) is None:
+            raise ModelRefused(
+                f"a cost limit is set, but the model {name!r} of {whose} has no price: add it to prices in the "
+                "settings, or limit outputTokens instead"
+            )
+        return facts
