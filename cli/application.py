@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from cli import reading_commands, run_command, service_commands, steering_commands
+from cli import insight_commands, reading_commands, run_command, service_commands, steering_commands
 from cli.exits import ExitCode, Refused, ServiceError
 from cli.naming import mistaken_command
 from cli.terminal import is_terminal, remark
@@ -76,7 +76,7 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
     )
     application.callback(help=_HELP)(_options)
-    for room in (run_command, reading_commands, steering_commands, service_commands):
+    for room in (run_command, reading_commands, steering_commands, insight_commands, service_commands):
         room.register(application)
     return application
 

@@ -14,7 +14,7 @@ from cli.application import build
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = (
-    "run", "status", "watch", "list", "report", "cancel", "approve", "reject", "answer", "demo", "up", "down",
+    "run", "status", "watch", "list", "report", "cancel", "approve", "reject", "answer", "demo", "up", "down", "lint",
 )  # fmt: skip
 
 Orchestrate = Callable[..., Result]
