@@ -32,6 +32,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from activities.agents import Agents
 from activities.commands import find_sandbox
 from activities.credentials import Credentials
+from activities.merging import Merging
 from activities.model import Model
 from activities.opening import Opening
 from activities.sandbox import Sandbox
@@ -83,12 +84,15 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
     searchable = await ensure_search_attributes(client)
     opening = Opening(tasks, model, host_queue, Path.home(), searchable=searchable)
     task_work = TaskWork(tasks, credentials, sandbox)
+    merging = Merging(tasks)
     agents = Agents(tasks, model, sandbox)
     turns = Turns(tasks, model, credentials, sandbox)
     on_host: list[Callable[..., Any]] = [
         task_work.expand_plan,
         task_work.settle_plan,
-        task_work.merge_step,
+        merging.merge_step,
+        merging.prepare_conflict,
+        merging.settle_conflict,
         task_work.run_gates,
         task_work.publish,
         task_work.write_artifacts,

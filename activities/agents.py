@@ -22,6 +22,7 @@ from baton.facts import AgentFacts
 from baton.first_message import assignment_fields, assignment_message
 from baton.knowledge import Entry, entries
 from baton.manifest import FromAgent, Handing, HandoffReason, complete, missing_context, with_remaining_work
+from baton.merging import conflict_ownership
 from baton.messages import Assignment, CloseAgent, ClosedAgent, OpenedAgent
 from baton.plan import Plan
 from baton.pricing import Usage
@@ -58,6 +59,7 @@ class Agents:
         )
         guidance = folder.record.guidance
         texts = [guidance, assignment_message(assignment_fields(assignment, inheritance.lines))]
+        owned, owns = _owned(folder, assignment)
         opening = Opening(
             agent_id=_id(assignment),
             model=assignment.model,
@@ -68,8 +70,8 @@ class Agents:
             effort=assignment.effort,
             agent_type=assignment.agent_type,
             items=assignment.items,
-            owned=assignment.step.items if assignment.step else (),
-            owns=assignment.step.owns if assignment.step else (),
+            owned=owned,
+            owns=owns,
             step=assignment.step.step if assignment.step else None,
             start_commit=assignment.start_commit,
             predecessor_head=assignment.predecessor_head,
@@ -125,6 +127,15 @@ class Agents:
             await prepare_workspace(folder, workspace, self._sandbox)
         commit, _ = await folder.repository.head(workspace)
         return commit
+
+
+def _owned(folder: TaskFolder, assignment: Assignment) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What the agent's own paths and patterns are: those of its step; of a resolver, those of all who take part."""
+    if assignment.conflict is not None:
+        plan, conflict = folder.plan, assignment.conflict
+        own = conflict_ownership(conflict.names, plan.plan if plan else (), conflict.owners)
+        return own.items, own.owns
+    return (assignment.step.items, assignment.step.owns) if assignment.step else ((), ())
 
 
 def _gaps(assignment: Assignment, at: datetime) -> tuple[Entry, ...]:

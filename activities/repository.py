@@ -16,6 +16,7 @@ from activities.cloning import clone
 from activities.folders import remove_tree
 from activities.git import BadRepository, Git, GitError, path_text, split
 from activities.locking import exclusive
+from activities.resolution import Resolutions
 from activities.result_branch import MergeKind, MergeOutcome, ResultBranch
 from activities.source_repository import Identity, SourceFacts, SourceRepository
 from activities.working_tree import Change, ChangeKind, LeftOut, WorkingTree, commit_message, trailers_of
@@ -131,6 +132,10 @@ class PrivateRepository:
                 temporary.write_text("\n".join([*known, *new, ""]), "utf-8")
                 temporary.replace(rules)
 
+    def git_in(self, workspace: Path) -> Git:
+        """Git with the files and the index of this workspace; callers hold its lock."""
+        return self._tree(workspace).git
+
     def git_command(self, workspace: Path) -> tuple[str, ...]:
         """The git that reads this workspace whatever a command did to its `.git` file."""
         return ("git", *self._tree(workspace).git.options)
@@ -158,6 +163,10 @@ class PrivateRepository:
         """Put what `branches` changed on the result as one commit; see `ResultBranch.merge`."""
         async with exclusive(self._directory / "locks" / "merge") as lock:
             return await ResultBranch(self.git().holding(lock)).merge(branches, subject, trailers, author)
+
+    def resolutions(self, lock: int | None = None) -> Resolutions:
+        """The conflicts of this repository; git's processes keep `lock` where one is given."""
+        return Resolutions(self.git() if lock is None else self.git().holding(lock))
 
     async def publish(self, source_top_level: Path | None, task_id: str, commit: str) -> str | None:
         """Give `commit` to the user's repository as `baton/<task_id>`; returns the branch's name.

@@ -5,11 +5,13 @@ step that is on the result already is never merged twice.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from activities.git import Git, GitError, path_text, split
 from activities.source_repository import Identity
 from activities.working_tree import Change, commit_message, parse_raw, trailers_of
+from baton.merge_tree import ConflictedPath, MergedTree, parse_merge_tree
 from baton.models import Stored
 
 RESULT = "refs/heads/result"
@@ -33,6 +35,22 @@ class MergeOutcome(Stored):
     commit: str
     changes: tuple[Change, ...] = ()
     conflicts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Branches merged one after the other onto the result, up to the first conflict; nothing refers to it yet.
+
+    `reached` is the merge of all before, `tree` what came out last: with markers where `conflicts` says.
+    `branch` is the one in conflict, `rest` those that come after it.
+    """
+
+    head: str
+    reached: str
+    tree: str
+    conflicts: tuple[ConflictedPath, ...] = ()
+    branch: str = ""
+    rest: tuple[str, ...] = ()
 
 
 class ResultBranch:
@@ -60,14 +78,11 @@ class ResultBranch:
         head = await self.head()
         if done := await self._merged_before(trailers):
             return MergeOutcome(kind=MergeKind.ALREADY, commit=done, changes=await self._changes_of(done))
-        tree, reached = await self._git.text("rev-parse", f"{head}^{{tree}}"), head
-        for branch in branches:
-            tree, conflicts = await self._merged_tree(reached, f"refs/heads/{branch}")
-            if conflicts:
-                return MergeOutcome(kind=MergeKind.CONFLICT, commit=head, conflicts=conflicts)
-            # Merging needs commits: one in between for each further branch, which nothing refers to afterwards. Both
-            # its parents are named, so that what two branches have in common is not merged twice.
-            reached = await self._commit(tree, (reached, f"refs/heads/{branch}"), subject, author)
+        folded = await self.fold(branches, subject, author)
+        if folded.conflicts:
+            conflicts = tuple(path_text(conflict.path) for conflict in folded.conflicts)
+            return MergeOutcome(kind=MergeKind.CONFLICT, commit=head, conflicts=conflicts)
+        tree = folded.tree
         if tree == await self._git.text("rev-parse", f"{head}^{{tree}}"):
             return MergeOutcome(kind=MergeKind.NOTHING, commit=head)
         commit = await self._commit(tree, (head,), commit_message(subject, trailers), author)
@@ -75,6 +90,41 @@ class ResultBranch:
         (self._git.cwd / f"{RESULT}.lock").unlink(missing_ok=True)
         await self._git.output("update-ref", RESULT, commit, head)
         return MergeOutcome(kind=MergeKind.MERGED, commit=commit, changes=await self._changes_of(commit))
+
+    async def fold(self, branches: Sequence[str], subject: str = "", author: Identity | None = None) -> Folded:
+        """Merge the branches in their order onto the result, without moving it."""
+        head = await self.head()
+        tree, reached = await self._git.text("rev-parse", f"{head}^{{tree}}"), head
+        for position, branch in enumerate(branches):
+            merged = await self.merged_tree(reached, branch)
+            if merged.conflicts:
+                rest = tuple(branches[position + 1 :])
+                return Folded(head, reached, merged.tree, merged.conflicts, branch, rest)
+            # Merging needs commits: one in between for each further branch, which nothing refers to afterwards. Both
+            # its parents are named, so that what two branches have in common is not merged twice.
+            tree = merged.tree
+            reached = await self._commit(tree, (reached, f"refs/heads/{branch}"), subject, author)
+        return Folded(head, reached, tree)
+
+    async def merged_tree(self, head: str, branch: str) -> MergedTree:
+        """The merge of a branch into a commit: pure, so that doing it again gives the same."""
+        arguments = ("merge-tree", "--write-tree", "-z", "--messages", head, f"refs/heads/{branch}")
+        captured = await self._git.call("-c", "merge.conflictStyle=zdiff3", *arguments)
+        # Exit code 1 means conflicts, but also an unknown branch: then there is no output.
+        complete = captured.stdout and not captured.timed_out and not captured.left_out_bytes
+        if captured.exit_code not in (0, 1) or not complete:
+            raise GitError(arguments, captured)
+        merged = parse_merge_tree(captured.stdout, clean=captured.exit_code == 0)
+        if captured.exit_code == 1 and not merged.conflicts:
+            raise GitError(arguments, captured)
+        return merged
+
+    async def steps_that_touched(self, since: str, head: str, paths: Sequence[bytes]) -> tuple[int, ...]:
+        """Numbers of the steps whose commits between two commits of the result touched these paths."""
+        names = [path.decode("utf-8", "surrogateescape") for path in paths]
+        log = await self._git.output("log", "-z", "--format=%B", f"{since}..{head}", "--", *names)
+        steps = {trailers_of(entry.decode("utf-8", "replace")).get(TRAILER_STEP, "") for entry in split(log)}
+        return tuple(sorted(int(step) for step in steps if step.isdigit()))
 
     async def _changes_of(self, commit: str) -> tuple[Change, ...]:
         return tuple(await self.changes(f"{commit}^", commit))
@@ -88,16 +138,6 @@ class ResultBranch:
             if (found.get(TRAILER_TASK), found.get(TRAILER_STEP)) == wanted:
                 return commit
         return None
-
-    async def _merged_tree(self, head: str, branch: str) -> tuple[str, tuple[str, ...]]:
-        arguments = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", head, branch)
-        captured = await self._git.call(*arguments)
-        # Exit code 1 means conflicts, but also an unknown branch: then there is no output.
-        complete = captured.stdout and not captured.timed_out and not captured.left_out_bytes
-        if captured.exit_code not in (0, 1) or not complete:
-            raise GitError(arguments, captured)
-        tree, *paths = split(captured.stdout)
-        return tree.decode(), tuple(path_text(path) for path in paths) if captured.exit_code == 1 else ()
 
     async def _commit(self, tree: str, parents: Sequence[str], text: str, author: Identity | None) -> str:
         named = [argument for parent in parents for argument in ("-p", parent)]

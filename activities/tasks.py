@@ -1,4 +1,4 @@
-"""The work of a task outside its agents: planning aids, merging, gates, publishing, files for people."""
+"""The work of a task outside its agents: planning aids, gates, publishing, files for people."""
 
 import asyncio
 from pathlib import Path
@@ -10,7 +10,6 @@ from activities.credentials import Credentials
 from activities.gates import Gates
 from activities.opening import BadInputError
 from activities.pulse import pulse
-from activities.repository import MergeKind
 from activities.sandbox import Sandbox
 from activities.task_folder import TaskRecord, Tasks, sandbox_for
 from activities.workspace_lock import workspace_lock
@@ -19,8 +18,6 @@ from baton.findings import GateResult
 from baton.messages import (
     Artifact,
     GateResults,
-    MergedStep,
-    MergeStep,
     OpenTask,
     Publish,
     Published,
@@ -65,23 +62,6 @@ class TaskWork:
             await asyncio.to_thread(artifacts.write_plan, request.plan)
             task = Artifact(name="task.md", form="text", value=folder.record.input.task + "\n")
             await asyncio.to_thread(artifacts.write, task)
-
-    @activity.defn(name="merge_step")
-    async def merge_step(self, request: MergeStep) -> MergedStep:
-        """Put a workspace's checkpoints on the result as one commit."""
-        folder = self._tasks.folder(request.task_id)
-        async with pulse("merging"), workspace_lock(folder.lock_path("result")):
-            step = "integration" if request.step is None else str(request.step)
-            outcome = await folder.repository.merge_step(
-                request.branches, request.subject, {"Baton-Task": request.task_id, "Baton-Step": step}
-            )
-            head = await folder.repository.result()
-        return MergedStep(
-            commit=head,
-            merged=outcome.kind in {MergeKind.MERGED, MergeKind.ALREADY},
-            files_changed=tuple(change.path for change in outcome.changes),
-            conflicts=outcome.conflicts,
-        )
 
     @activity.defn(name="run_gates")
     async def run_gates(self, request: RunGates) -> GateResults:

@@ -6,6 +6,7 @@ from typing import Any
 from baton.agent_types import shown_types, type_named
 from baton.findings import GateVerdict
 from baton.knowledge import Knowledge
+from baton.merging import Conflict
 from baton.messages import Assignment, OpenedTask, StepResult, TaskInput
 from baton.plan import Plan, PlanStep
 from baton.roles import Role
@@ -96,6 +97,33 @@ def integrator_assignment(
         results=tuple(results),
         gates=tuple(verdicts),
         **_of_type(opened, opened.settings.default_integrator),
+    )
+
+
+def resolver_assignment(
+    task_id: str,
+    task: TaskInput,
+    opened: OpenedTask,
+    plan: Plan,
+    conflict: Conflict,
+    workspace: str,
+    commit: str,
+    knowledge: Knowledge,
+    guidance: tuple[str, ...],
+) -> Assignment:
+    """The resolver's of one conflict; `commit` lays it out in `workspace`, whose name is also the agent's."""
+    return _assignment(
+        Role.RESOLVER,
+        task_id,
+        task,
+        opened,
+        name=workspace.replace("resolve", "resolver"),
+        workspace=workspace,
+        start_commit=commit,
+        plan=tuple(step.model_copy(update={"items": ()}) for step in plan.plan),
+        knowledge=knowledge,
+        guidance=guidance,
+        conflict=conflict,
     )
 
 

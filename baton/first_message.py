@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from baton.manifest import Manifest
+from baton.merging import Conflict
 from baton.messages import Assignment
 from baton.plan import PlanStep
 from baton.roles import Role, agent_id
@@ -39,6 +40,8 @@ def assignment_fields(assignment: Assignment, knowledge: Sequence[str]) -> dict[
                 "gates": [gate.model_dump(mode="json") for gate in assignment.gates],
                 "consistency": list(knowledge),
             }
+        case Role.RESOLVER:
+            return common | {"conflict": _shown_conflict(assignment.conflict), "knowledge": list(knowledge)}
         case _:
             return common | {
                 "plan": _shown_plan(assignment.plan),
@@ -47,6 +50,14 @@ def assignment_fields(assignment: Assignment, knowledge: Sequence[str]) -> dict[
                 "items_not_shown": max(0, len(assignment.items) - NAMES_SHOWN),
                 "knowledge": list(knowledge),
             }
+
+
+def _shown_conflict(conflict: Conflict | None) -> dict[str, Any] | None:
+    if conflict is None:
+        return None
+    shown = conflict.model_dump(mode="json", exclude={"branch", "intents", "paths"})
+    paths = [path.model_dump(mode="json", exclude_defaults=True) for path in conflict.paths]
+    return shown | {"intents": [intent.model_dump(mode="json") for intent in conflict.intents], "paths": paths}
 
 
 def _shown_step(step: PlanStep | None) -> dict[str, Any] | None:

@@ -17,6 +17,7 @@ from baton.findings import GateResult, GateSpec, GateVerdict
 from baton.knowledge import Entry, Knowledge
 from baton.ledger import ItemCounts, ItemRecord
 from baton.manifest import HandoffReason, Link, Manifest
+from baton.merging import Conflict, Resolution
 from baton.models import Stored
 from baton.names import TASK_QUEUE
 from baton.plan import HandoffStrategy, Plan, PlanDraft, PlanStep
@@ -127,6 +128,7 @@ class Assignment(Stored):
     shown_settings: dict[str, Any] | None = None
     results: tuple["StepResult", ...] = ()
     gates: tuple[GateVerdict, ...] = ()
+    conflict: Conflict | None = None
 
 
 class OpenedAgent(Stored):
@@ -285,12 +287,17 @@ class MergeStep(Stored):
 
 
 class MergedStep(Stored):
-    """Result of `merge_step`: the new head of the result, or the paths in conflict."""
+    """Result of `merge_step`: the new head of the result, or the paths in conflict and what there is to know of them.
+
+    `resolution`: how a conflict that was met on the way was resolved.
+    """
 
     commit: str
     merged: bool
     files_changed: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
+    conflict: Conflict | None = None
+    resolution: Resolution | None = None
 
 
 class TaskRef(Stored):

@@ -13,6 +13,7 @@ from temporalio.common import SearchAttributeKey, SearchAttributeUpdate, Workflo
 from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
+    from activities.merging import Merging
     from activities.tasks import TaskWork
     from baton.allowances import Allowances
     from baton.durations import format_duration
@@ -238,7 +239,7 @@ class TaskRun:
         """Put what the branches changed on the result as one commit."""
         request = MergeStep(task_id=self.task_id, branches=branches, step=step, subject=subject)
         merged: MergedStep = await workflow.execute_activity_method(
-            TaskWork.merge_step,
+            Merging.merge_step,
             request,
             task_queue=self.opened.host_queue,
             summary=f"merge {', '.join(branches[:3])}",

@@ -25,6 +25,7 @@ from temporalio.worker import (
 import worker
 from activities.agents import Agents
 from activities.credentials import Credentials
+from activities.merging import Merging
 from activities.model import Model
 from activities.opening import Opening
 from activities.task_folder import TaskFolder, Tasks
@@ -168,6 +169,7 @@ async def running_rig(address: str, folder: Path) -> AsyncIterator[Rig]:
         activities=activities_of(
             Opening(tasks, model, TASK_QUEUE, folder / "home", searchable=False),
             TaskWork(tasks, credentials),
+            Merging(tasks),
             Agents(tasks, model),
             Turns(tasks, model, credentials),
         ),

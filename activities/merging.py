@@ -1,0 +1,119 @@
+"""Merges of steps and the conflicts they meet: one merge at a time, and nothing half-done is ever kept.
+
+A merge is computed from commits alone and moves the result in one atomic step, so one that was killed is simply done
+again. A conflict is laid out in a workspace of its own, where an agent or a person resolves it.
+"""
+
+from temporalio import activity
+
+from activities.git import path_text
+from activities.pulse import pulse
+from activities.repository import MergeKind
+from activities.resolution import TRAILER_CONFLICT
+from activities.result_branch import Folded
+from activities.task_folder import TaskFolder, Tasks
+from activities.working_tree import commit_message
+from activities.workspace_lock import workspace_lock
+from baton.merging import (
+    PATHS_KEPT,
+    Conflict,
+    PrepareConflict,
+    PreparedConflict,
+    SettleConflict,
+    SettledConflict,
+    Side,
+    conflict_ownership,
+)
+from baton.messages import MergedStep, MergeStep
+
+
+class Merging:
+    """Activities of the merge queue."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
+
+    @activity.defn(name="merge_step")
+    async def merge_step(self, request: MergeStep) -> MergedStep:
+        """Put a workspace's checkpoints on the result as one commit, or say what they conflict with."""
+        folder = self._tasks.folder(request.task_id)
+        async with pulse("merging"), workspace_lock(folder.lock_path("result")):
+            step = "integration" if request.step is None else str(request.step)
+            outcome = await folder.repository.merge_step(
+                request.branches, request.subject, {"Baton-Task": request.task_id, "Baton-Step": step}
+            )
+            head = await folder.repository.result()
+            conflict = None
+            if outcome.kind is MergeKind.CONFLICT:
+                folded = await folder.repository.resolutions().fold(request.branches)
+                conflict = await _conflict(folder, folded, request.step)
+        return MergedStep(
+            commit=head,
+            merged=outcome.kind in {MergeKind.MERGED, MergeKind.ALREADY},
+            files_changed=tuple(change.path for change in outcome.changes),
+            conflicts=outcome.conflicts,
+            conflict=conflict,
+        )
+
+    @activity.defn(name="prepare_conflict")
+    async def prepare_conflict(self, request: PrepareConflict) -> PreparedConflict:
+        """Lay the conflict of these branches out in a workspace, afresh whatever an earlier attempt left there."""
+        folder = self._tasks.folder(request.task_id)
+        repository = folder.repository
+        async with pulse("laying out a conflict"), workspace_lock(folder.lock_path(request.workspace)):
+            resolutions = repository.resolutions()
+            folded = await resolutions.fold(request.branches)
+            if not folded.conflicts:
+                return PreparedConflict()
+            await repository.close_workspace(request.workspace)
+            commit = await resolutions.lay_out(folded, f"refs/heads/{request.workspace}")
+            path = await repository.open_workspace(request.workspace, commit, request.workspace)
+            conflict = await _conflict(folder, folded, request.step)
+        return PreparedConflict(conflict=conflict, commit=commit, path=str(path), rest=folded.rest)
+
+    @activity.defn(name="settle_conflict")
+    async def settle_conflict(self, request: SettleConflict) -> SettledConflict:
+        """Commit what resolves the conflict on the workspace's branch, or say what is missing; safe to repeat."""
+        folder = self._tasks.folder(request.task_id)
+        repository = folder.repository
+        async with pulse("settling a conflict"), workspace_lock(folder.lock_path(request.workspace)):
+            workspace = await repository.open_workspace(request.workspace, request.commit, request.workspace)
+            resolutions = repository.resolutions()
+            if request.choice in {"ours", "theirs"}:
+                await repository.reset(workspace, request.commit)
+                index = repository.git_in(workspace)
+                side: Side = "ours" if request.choice == "ours" else "theirs"
+                tree = await resolutions.by_side(request.commit, request.branch, side, index)
+                message = commit_message(f"Resolved: {side}", {TRAILER_CONFLICT: request.branch})
+                commit = await index.text("commit-tree", tree, "-p", request.commit, "-F", "-", stdin=message.encode())
+                await repository.reset(workspace, commit)
+            elif request.choice == "edit":
+                commit = await repository.checkpoint(workspace, "Resolved by hand", {TRAILER_CONFLICT: request.branch})
+            else:
+                commit, _ = await repository.head(workspace)
+            refused = await _foreign(folder, request, commit) if request.choice == "agent" else {}
+            faults = await resolutions.faults(request.commit, request.branch, commit, refused)
+        return SettledConflict(commit=commit, faults=faults)
+
+
+async def _conflict(folder: TaskFolder, folded: Folded, step: int | None) -> Conflict:
+    resolutions = folder.repository.resolutions()
+    return Conflict(
+        step=step,
+        branch=folded.branch,
+        head=folded.head,
+        others=tuple(number for number in await resolutions.others(folded) if number != step),
+        paths=await resolutions.shown(folded.conflicts),
+        paths_left_out=max(0, len(folded.conflicts) - PATHS_KEPT),
+    )
+
+
+async def _foreign(folder: TaskFolder, request: SettleConflict, commit: str) -> dict[str, str]:
+    """What a resolver changed beside the conflict and the files of the steps that take part in it."""
+    resolutions = folder.repository.resolutions()
+    conflicts = await resolutions.conflicts_of(request.commit, request.branch)
+    names = [path_text(name) for conflict in conflicts for name in (conflict.path, *conflict.others)]
+    owned = conflict_ownership(names, folder.plan.plan if folder.plan else (), request.owners)
+    there = frozenset(await folder.repository.list_files(request.commit))
+    changes = {change.path: change.path in there for change in await resolutions.changes(request.commit, commit)}
+    return {refused.path: refused.message for refused in owned.foreign(changes)}
