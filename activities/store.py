@@ -35,7 +35,7 @@ class Store:
         name = hashlib.sha256(data).hexdigest()
         path = self._blob_path(name)
         if not _holds(path, data):
-            _write_atomically(path, data, replace=True)
+            write_atomically(path, data, replace=True)
         return name
 
     def get(self, name: str) -> bytes:
@@ -64,7 +64,7 @@ class Store:
         """Write a journal entry; returns the entry that holds, which is an earlier one where there is one."""
         while (known := self.entry(key)) is None:
             digest = hashlib.sha256(data).hexdigest().encode()
-            _write_atomically(self._entry_path(key), digest + b"\n" + data, replace=False)
+            write_atomically(self._entry_path(key), digest + b"\n" + data, replace=False)
         return known
 
     def _blob_path(self, name: str) -> Path:
@@ -99,7 +99,8 @@ class PayloadStorage(StorageDriver):
         ]
 
 
-def _write_atomically(path: Path, data: bytes, *, replace: bool) -> None:
+def write_atomically(path: Path, data: bytes, *, replace: bool) -> None:
+    """Write a file that appears whole or not at all; one that is there stays unless it may be replaced."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
     temporary = Path(name)

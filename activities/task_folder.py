@@ -10,6 +10,7 @@ from pathlib import Path
 from activities.conversations import Conversations
 from activities.repository import PrivateRepository
 from activities.sandbox import Sandbox
+from activities.state_file import StateFile
 from activities.store import Store
 from baton.agent_types import AgentType
 from baton.messages import OpenedTask, TaskInput
@@ -48,6 +49,7 @@ class TaskFolder:
         self.store = Store(path / "store")
         self.conversations = Conversations(self.store)
         self.repository = PrivateRepository(path)
+        self.state = StateFile(path)
         self._record: TaskRecord | None = None
         self._plan: Plan | None = None
 

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
 from activities.artifacts import Artifacts
 from activities.credentials import Credentials
@@ -11,7 +12,7 @@ from activities.gates import Gates
 from activities.opening import BadInputError
 from activities.pulse import pulse
 from activities.sandbox import Sandbox
-from activities.task_folder import TaskRecord, Tasks, sandbox_for
+from activities.task_folder import TaskFolder, TaskRecord, Tasks, sandbox_for
 from activities.workspace_lock import workspace_lock
 from activities.workspaces import prepare_workspace
 from baton.findings import GateResult
@@ -24,10 +25,12 @@ from baton.messages import (
     RunGates,
     SettlePlan,
     TaskRef,
-    WriteArtifacts,
 )
+from baton.names import OTHER_REVISION
 from baton.plan import Plan, PlanFaults, expand
+from baton.progress import OtherRevisionError, Progress, SaveProgress
 from baton.redaction import is_secret_file, redacted, secret_values
+from baton.report import progress_artifacts
 
 
 class TaskWork:
@@ -96,14 +99,17 @@ class TaskWork:
         return Published(ref=ref, repository=str(folder.repository.path))
 
     @activity.defn(name="write_artifacts")
-    async def write_artifacts(self, request: WriteArtifacts) -> None:
-        """Write files for people."""
+    async def write_artifacts(self, request: SaveProgress) -> None:
+        """Keep what is new of the progress, and write files for people."""
         folder = self._tasks.folder(request.task_id)
         settings = folder.record.opened.settings
-        artifacts = Artifacts(folder.artifacts)
-        for artifact in request.artifacts:
-            if settings.persist_state or artifact.name.startswith(("report", "integration-report")):
-                await asyncio.to_thread(artifacts.write, artifact)
+        artifacts, wanted = Artifacts(folder.artifacts), list(request.artifacts)
+        async with pulse("writing"):
+            if request.progress is not None:
+                wanted += progress_artifacts(await asyncio.to_thread(_kept, folder, request.progress))
+            for artifact in wanted:
+                if settings.persist_state or artifact.name.startswith(("report", "integration-report")):
+                    await asyncio.to_thread(artifacts.write, artifact)
 
     @activity.defn(name="close_task")
     async def close_task(self, request: TaskRef) -> None:
@@ -122,6 +128,13 @@ class TaskWork:
         files = [path for path in workspace.iterdir() if path.is_file() and is_secret_file(path.name)]
         values = (secret_values(path.read_text(encoding="utf-8", errors="replace")) for path in files)
         return frozenset(self._credentials.secrets()).union(*values)
+
+
+def _kept(folder: TaskFolder, new: Progress) -> Progress:
+    try:
+        return folder.state.take(new)
+    except OtherRevisionError as error:
+        raise ApplicationError(str(error), type=OTHER_REVISION, non_retryable=True) from error
 
 
 def _top_level(record: TaskRecord) -> Path | None:

@@ -6,6 +6,7 @@ An item that is done stays done (invariant 2): `merge` never replaces a finished
 from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
+from itertools import groupby
 
 from baton.models import Stored
 
@@ -39,6 +40,32 @@ class ItemRecord(Stored):
     agent_id: str | None = None
     commit: str | None = None
     note: str | None = None
+
+
+class RecordGroup(Stored):
+    """Neighbouring items of which the same is known: a ledger in a fifth of its size."""
+
+    status: ItemStatus
+    agent_id: str | None = None
+    commit: str | None = None
+    note: str | None = None
+    items: tuple[str, ...] = ()
+
+
+def grouped(records: Iterable[ItemRecord]) -> tuple[RecordGroup, ...]:
+    """These records in the same order, neighbours that say the same as one."""
+    runs = groupby(records, key=lambda record: (record.status, record.agent_id, record.commit, record.note))
+    return tuple(
+        RecordGroup(status=status, agent_id=agent, commit=commit, note=note, items=tuple(r.item for r in run))
+        for (status, agent, commit, note), run in runs
+    )
+
+
+def ungrouped(groups: Iterable[RecordGroup]) -> tuple[ItemRecord, ...]:
+    """The records of these groups."""
+    return tuple(
+        ItemRecord(item=item, **group.model_dump(exclude={"items"})) for group in groups for item in group.items
+    )
 
 
 class ItemCounts(Stored):

@@ -23,6 +23,9 @@ CONTEXT_TOO_LONG = "ContextTooLong"
 NEEDS_PERSON = "NeedsPerson"
 """Error type: only a person can help (credentials, spend limit, unknown model); the run waits."""
 
+OTHER_REVISION = "OtherRevision"
+"""Error type: what is told of a task's progress does not fit what this host knows; the whole is told instead."""
+
 
 def task_id_fault(task_id: str) -> str | None:
     """Why a task id cannot be used, or None."""

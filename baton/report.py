@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from baton.findings import VerdictStatus, ready
-from baton.knowledge import Knowledge
 from baton.ledger import ItemRecord
 from baton.messages import Artifact, StepResult
 from baton.plan import Plan, PlanStep
+from baton.progress import Progress
 from baton.report_facts import ReportFacts, issues
 from baton.report_markdown import markdown
 from baton.states import TaskState
@@ -79,28 +79,27 @@ def plan_artifacts(plan: Plan) -> tuple[Artifact, ...]:
     return (Artifact(name="plan.json", form="json", value=plan.model_dump(mode="json")), *specs)
 
 
-def step_artifacts(
-    result: StepResult, records: Mapping[int, Sequence[ItemRecord]], knowledge: Knowledge
-) -> tuple[Artifact, ...]:
-    """What changes when a step ends."""
+def step_artifacts(result: StepResult) -> tuple[Artifact, ...]:
+    """What changes when a step ends, beside the progress."""
+    return (Artifact(name=f"results/{result.step}.yaml", form="yaml", value=result.model_dump(mode="json")),)
+
+
+def progress_artifacts(progress: Progress) -> tuple[Artifact, ...]:
+    """The files that follow the whole progress; rendered where it is kept, so that no history carries them."""
     return (
-        Artifact(name=f"results/{result.step}.yaml", form="yaml", value=result.model_dump(mode="json")),
-        Artifact(name="ledger.json", form="json", value=_ledger(records)),
-        Artifact(name="knowledge.json", form="json", value=knowledge.model_dump(mode="json")["entries"]),
+        Artifact(name="ledger.json", form="json", value=_ledger(progress.ledger)),
+        Artifact(name="knowledge.json", form="json", value=[e.model_dump(mode="json") for e in progress.knowledge]),
+        Artifact(name="state.json", form="json", value=progress.model_dump(mode="json")),
     )
 
 
-def report_artifacts(facts: ReportFacts, records: Mapping[int, Sequence[ItemRecord]]) -> tuple[Artifact, ...]:
-    """Everything that is written at the end."""
-    status = facts.status.model_dump(mode="json")
+def report_artifacts(facts: ReportFacts) -> tuple[Artifact, ...]:
+    """Everything that is written at the end, beside the progress."""
     return (
         Artifact(name="integration-report.json", form="json", value=_report(facts)),
         Artifact(name="report.md", form="text", value=markdown(facts)),
         Artifact(name="issues.json", form="json", value=issues(facts)),
         Artifact(name="baseline.json", form="json", value=[gate.model_dump(mode="json") for gate in facts.baseline]),
-        Artifact(name="ledger.json", form="json", value=_ledger(records)),
-        Artifact(name="knowledge.json", form="json", value=facts.knowledge.model_dump(mode="json")["entries"]),
-        Artifact(name="state.json", form="json", value={"status": status, "head": facts.head}),
     )
 
 

@@ -6,17 +6,10 @@ from typing import Any
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from baton.models import Stored
+    from baton.progress import Answer
     from baton.status import AttentionItem
 
 REJECTIONS_KEPT = 20
-
-
-class Answer(Stored):
-    """A person's answer."""
-
-    choice: str
-    comment: str = ""
 
 
 class Attention:
@@ -25,8 +18,8 @@ class Attention:
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
         self._open: dict[str, AttentionItem] = {}
-        self._answers: dict[str, Answer] = {}
-        self._asked = 0
+        self.answers: dict[str, Answer] = {}
+        self.asked = 0
         self.rejected: list[str] = []
 
     @property
@@ -36,9 +29,9 @@ class Attention:
 
     def put(self, kind: str, question: str, choices: tuple[str, ...], **where: Any) -> str:
         """Open a question; returns its id."""
-        self._asked += 1
+        self.asked += 1
         item = AttentionItem(
-            id=f"{kind}-{self._asked}", kind=kind, question=question, choices=choices, since=workflow.now(), **where
+            id=f"{kind}-{self.asked}", kind=kind, question=question, choices=choices, since=workflow.now(), **where
         )
         self._open[item.id] = item
         self._changed()
@@ -48,14 +41,14 @@ class Attention:
         """Open a question and wait for its answer."""
         name = self.put(kind, question, choices, **where)
         try:
-            await workflow.wait_condition(lambda: name in self._answers)
+            await workflow.wait_condition(lambda: name in self.answers)
         finally:
             self.drop(name)
-        return self._answers.pop(name)
+        return self.answers.pop(name)
 
     def take(self, name: str) -> None:
         """The answer was passed on to whoever asked."""
-        self._answers.pop(name, None)
+        self.answers.pop(name, None)
         self.drop(name)
 
     def drop(self, name: str) -> None:
@@ -68,7 +61,7 @@ class Attention:
         if (fault := self.fault(name, choice)) is not None:
             self.reject(fault)
             return None
-        self._answers[name] = Answer(choice=choice, comment=comment)
+        self.answers[name] = Answer(choice=choice, comment=comment)
         return self._open[name]
 
     def answer_phase(self, phase: str, choice: str, comment: str) -> None:

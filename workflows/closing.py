@@ -69,7 +69,7 @@ async def close(run: TaskRun, left: Left, *, cancelled: bool = False, failure: s
     )
     run.update(summary=run.status.summary or report.summary_line(facts))
     facts = facts.model_copy(update={"status": run.status})
-    await run.write(report.report_artifacts(facts, run.records))
+    await run.write(report.report_artifacts(facts))
     await workflow.execute_activity_method(
         TaskWork.close_task,
         TaskRef(task_id=run.task_id),

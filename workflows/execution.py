@@ -80,7 +80,7 @@ class Execution:
         word = str(result.status).replace("_", " ")
         done = f": {result.items.done}/{result.items.total} items done" if result.items.total else ""
         run.happened(f"step {step.step} {word}{done}")
-        await run.write(report.step_artifacts(result, run.records, run.knowledge))
+        await run.write(report.step_artifacts(result))
 
     def _hindrance(self, step: PlanStep) -> StepResult | None:
         """Why a step cannot start, as its result; None when it can."""

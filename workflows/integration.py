@@ -38,6 +38,7 @@ class Integration:
         if run.head == run.opened.base_commit:
             return
         run.enter("integrating")
+        await run.save()
         answer = await run.approval("integration")
         if answer is not None and answer.choice == "reject":
             run.happened("integration was rejected; the result stays as it is")
@@ -75,11 +76,13 @@ class Integration:
 
     async def _compare_gates(self, workspace: str) -> None:
         now = await self._run.gates(self._run.head, workspace)
-        self._verdicts = tuple(compare(await self._base_gates(), now))
+        self._run.verdicts = self._verdicts = tuple(compare(await self._base_gates(), now))
         for verdict in self._verdicts:
             word = str(verdict.status).replace("_", " ")
             self._run.happened(f"gate {verdict.name}: {word}" + (f" ({verdict.detail})" if verdict.detail else ""))
 
     async def _base_gates(self) -> tuple[GateResult, ...]:
         """The gates on the base commit, once they are through."""
-        return await self._baseline if self._baseline is not None else ()
+        if self._baseline is not None:
+            self._run.baseline = await self._baseline
+        return self._run.baseline or ()

@@ -178,6 +178,7 @@ class OrchestrationWorkflow:
         """Execute the plan, and new plans for what is left as long as a person asks for one; returns the last."""
         for round_number in range(1, MAX_REPLANS + 1):
             self._run.enter("executing")
+            await self._run.save()
             execution = Execution(self._run, plan)
             await execution.run()
             if not execution.replan_wanted or round_number == MAX_REPLANS:

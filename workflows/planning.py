@@ -27,7 +27,11 @@ class Planning:
 
     def __init__(self, run: TaskRun) -> None:
         self._run = run
-        self.plan: Plan | None = None
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan that runs."""
+        return self._run.plan
 
     async def approved_plan(self, remarks: list[str]) -> Plan | None:
         """A plan that nobody objects to, put after what is over of an earlier one; None when a person stopped it."""
@@ -93,7 +97,7 @@ class Planning:
             after = replanned(before, results, records, plan)
             plan, run.results, run.records = after.plan, after.results, after.records
         plan = with_general_types_noted(plan, run.opened.agent_types)
-        self.plan = plan
+        run.plan = plan
         await workflow.execute_activity_method(
             TaskWork.settle_plan,
             SettlePlan(task_id=run.task_id, plan=plan),

@@ -17,7 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.tasks import TaskWork
     from baton.allowances import Allowances
     from baton.durations import format_duration
-    from baton.findings import GateResult, not_run
+    from baton.findings import GateResult, GateVerdict, not_run
     from baton.knowledge import Knowledge
     from baton.ledger import ItemRecord
     from baton.messages import (
@@ -35,9 +35,10 @@ with workflow.unsafe.imports_passed_through():
         StepResult,
         TaskInput,
         TurnLimits,
-        WriteArtifacts,
     )
     from baton.names import SEARCH_ATTENTION, SEARCH_PHASE, SEARCH_REPOSITORY
+    from baton.plan import Plan
+    from baton.progress import Answer, Progress, grouped_records
     from baton.roles import WRITING_ROLES, Role
     from baton.settings import Phase
     from baton.states import AgentEnd, TaskState
@@ -45,7 +46,9 @@ with workflow.unsafe.imports_passed_through():
     from baton.status_changes import with_event, with_happening
     from workflows import policies
     from workflows.agent import AgentWorkflow
-    from workflows.attention import Answer, Attention
+    from workflows.attention import Attention
+    from workflows.keeping import Keeping
+    from workflows.versions import PROGRESS
 
 PHASE_KEY = SearchAttributeKey.for_keyword(SEARCH_PHASE)
 REPOSITORY_KEY = SearchAttributeKey.for_keyword(SEARCH_REPOSITORY)
@@ -70,9 +73,20 @@ class TaskRun:
         self.handoffs: list[HandoffRow] = []
         self.knowledge = Knowledge()
         self.head = ""
+        self.plan: Plan | None = None
+        self.approved = False
+        self.round = 1
+        self.remarks: list[str] = []
+        self.starts: dict[int, str] = {}
+        self.chains: dict[str, AgentResult] = {}
+        self.baseline: tuple[GateResult, ...] | None = None
+        self.verdicts: tuple[GateVerdict, ...] = ()
         self.books = Allowances(kept_for_integrator=1 if task.integration else 0)
         self.time_is_up = False
         self._opened: OpenedTask | None = None
+        self._active_before = timedelta()
+        self._keeping = Keeping(self.task_id, self.progress)
+        self.keeps_progress = False
         self._chains: dict[str, AgentEvent] = {}
 
     # --- facts ---------------------------------------------------------------------------------------------------
@@ -97,6 +111,8 @@ class TaskRun:
     def take_opened(self, opened: OpenedTask) -> None:
         """The task is open."""
         self._opened, self.head = opened, opened.base_commit
+        self._keeping.host_queue = opened.host_queue
+        self.keeps_progress = workflow.patched(PROGRESS)
         limits = opened.settings.limits
         self.books.cap = TurnLimits(
             cost_usd=limits.cost_usd, output_tokens=limits.output_tokens, model_calls=limits.model_calls
@@ -115,6 +131,35 @@ class TaskRun:
         if self.time_is_up:
             return f"the time limit is reached ({format_duration(self.opened.settings.limits.duration or timedelta())})"
         return self.books.reached()
+
+    def progress(self) -> Progress:
+        """Everything that is needed to go on."""
+        return Progress(
+            task_id=self.task_id,
+            status=self.status.model_copy(update={"agents_at_work": ()}),
+            head=self.head,
+            active=self.active,
+            agents=self.books.agents,
+            asked=self.attention.asked,
+            answers=dict(self.attention.answers),
+            remarks=tuple(self.remarks),
+            round=self.round,
+            plan=self.plan,
+            approved=self.approved,
+            results=dict(self.results),
+            records=grouped_records(self.records),
+            starts=dict(self.starts),
+            chains=dict(self.chains),
+            knowledge=self.knowledge.entries,
+            handoffs=tuple(self.handoffs),
+            baseline=self.baseline,
+            verdicts=self.verdicts,
+        )
+
+    @property
+    def active(self) -> timedelta:
+        """How long the task has been running, the time between a stop and a resume left out."""
+        return self._active_before + (workflow.now() - workflow.info().start_time)
 
     # --- views ---------------------------------------------------------------------------------------------------
 
@@ -213,7 +258,7 @@ class TaskRun:
         limit = self.opened.settings.limits.duration
         if limit is None:
             return
-        await workflow.sleep(max(limit - (workflow.now() - workflow.info().start_time), timedelta()))
+        await workflow.sleep(max(limit - self.active, timedelta()))
         self.time_is_up = True
         self.happened(self.limit_reached() or "")
         for agent in self.status.agents_at_work:
@@ -248,15 +293,14 @@ class TaskRun:
         self.head = merged.commit
         return merged
 
-    async def write(self, artifacts: tuple[Artifact, ...]) -> None:
-        """Write files for people."""
-        await workflow.execute_activity_method(
-            TaskWork.write_artifacts,
-            WriteArtifacts(task_id=self.task_id, artifacts=artifacts),
-            task_queue=self.opened.host_queue,
-            summary="write " + ", ".join(artifact.name for artifact in artifacts[:3]),
-            **policies.GIT,
-        )
+    async def write(self, artifacts: tuple[Artifact, ...] = ()) -> None:
+        """Write files for people, and keep the progress."""
+        await self._keeping.write(artifacts, with_progress=self.keeps_progress)
+
+    async def save(self) -> None:
+        """Keep the progress."""
+        if self.keeps_progress:
+            await self.write()
 
     async def gates(self, commit: str, workspace: str) -> tuple[GateResult, ...]:
         """Run all gates on a commit. Gates that cannot be run are inconclusive; they never end the task."""

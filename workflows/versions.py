@@ -1,1 +1,4 @@
 """Names for `workflow.patched`: each marks what a run does since that change, and runs begun before it do not."""
+
+PROGRESS = "progress"
+"""The task tells its progress, merges onto the head it knows, and goes on in a new run when its history is long."""

@@ -35,10 +35,11 @@ from baton.messages import (
     SettlePlan,
     TaskInput,
     TaskRef,
-    WriteArtifacts,
 )
 from baton.plan import HandoffStrategy, Plan, PlanStep
 from baton.pricing import Usage
+from baton.progress import Progress, SaveProgress, after
+from baton.report import progress_artifacts
 from baton.roles import Role
 from baton.settings import Layer, resolve
 from baton.states import AgentEnd, TaskState
@@ -104,6 +105,7 @@ class Files:
         self.gates = gates
         self.assignments: list[Assignment] = []
         self.written: dict[str, Any] = {}
+        self.progress: Progress | None = None
         self.merged: list[int | None] = []
         self.block = asyncio.Event()
         self.block.set()
@@ -177,8 +179,12 @@ class Files:
         return Published(ref=f"baton/{request.task_id}", repository="/private")
 
     @activity.defn(name="write_artifacts")
-    async def write_artifacts(self, request: WriteArtifacts) -> None:
-        self.written |= {artifact.name: artifact.value for artifact in request.artifacts}
+    async def write_artifacts(self, request: SaveProgress) -> None:
+        artifacts = request.artifacts
+        if request.progress is not None:
+            self.progress = after(self.progress, request.progress)
+            artifacts += progress_artifacts(self.progress)
+        self.written |= {artifact.name: artifact.value for artifact in artifacts}
 
     @activity.defn(name="close_task")
     async def close_task(self, request: TaskRef) -> None:

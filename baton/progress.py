@@ -1,0 +1,150 @@
+"""Progress: everything a task needs to go on, in another run of its workflow or after a resume; `state.json`.
+
+The workflow holds it in memory and tells this host what is new after every merge; the host folds that into the file.
+So a save costs what changed, whatever the size of the task, and the file alone is enough to go on.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from pydantic import Field
+
+from baton.findings import GateResult, GateVerdict
+from baton.knowledge import Entry, Knowledge
+from baton.ledger import ItemRecord, RecordGroup, grouped, ungrouped
+from baton.messages import AgentResult, HandoffRow, StepResult, WriteArtifacts
+from baton.models import Stored
+from baton.plan import Plan
+from baton.status import TaskStatus
+
+
+class Answer(Stored):
+    """A person's answer to a question."""
+
+    choice: str
+    comment: str = ""
+
+
+class Progress(Stored):
+    """Where a task stands.
+
+    `revision`: a name of this state. `since`: the revision that this one adds to; empty: it is the whole. `active`:
+    how long the task ran, time between a stop and a resume left out. `agents`: those counted against `maxAgents`.
+    `asked`: questions asked so far. `approved`: whether the plan may run. `round`: how often a plan was executed.
+    `records`: by step, also of steps that will go on. `starts` and `chains`: where a step began whose result is still
+    open, and the ends of those of its chains that are through, by their label. `baseline`: None before it is known.
+    """
+
+    revision: str = ""
+    since: str = ""
+    task_id: str = ""
+    status: TaskStatus = TaskStatus()
+    head: str = ""
+    active: timedelta = timedelta()
+    agents: int = 0
+    asked: int = 0
+    answers: dict[str, Answer] = Field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+    round: int = 1
+    plan: Plan | None = None
+    approved: bool = False
+    results: dict[int, StepResult] = Field(default_factory=dict)
+    records: dict[int, tuple[RecordGroup, ...]] = Field(default_factory=dict)
+    starts: dict[int, str] = Field(default_factory=dict)
+    chains: dict[str, AgentResult] = Field(default_factory=dict)
+    knowledge: tuple[Entry, ...] = ()
+    handoffs_before: int = 0
+    handoffs: tuple[HandoffRow, ...] = ()
+    baseline: tuple[GateResult, ...] | None = None
+    verdicts: tuple[GateVerdict, ...] = ()
+    integration: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def ledger(self) -> dict[int, tuple[ItemRecord, ...]]:
+        """The records of every step, in the order of its items."""
+        return {step: ungrouped(groups) for step, groups in self.records.items()}
+
+
+class SaveProgress(WriteArtifacts):
+    """Input of `write_artifacts`: files for people, and what is new of the task's progress."""
+
+    progress: Progress | None = None
+
+
+class OtherRevisionError(ValueError):
+    """What is to be added does not fit the state that is there."""
+
+
+_BY_KEY = ("results", "records")
+"""Fields that grow with the task; of these only what changed is told. The others are small and told every time."""
+
+
+def grouped_records(records: Mapping[int, Sequence[ItemRecord]]) -> dict[int, tuple[RecordGroup, ...]]:
+    """Records of all steps as a `Progress` holds them."""
+    return {step: grouped(rows) for step, rows in records.items()}
+
+
+def added(before: Progress, now: Progress) -> Progress:
+    """What `now` adds to `before`, so that `after(before, added(before, now)) == now`; the whole where it removes."""
+    if _removes(before, now):
+        return now
+    changes: dict[str, Any] = {name: _new(getattr(before, name), getattr(now, name)) for name in _BY_KEY}
+    known = set(before.knowledge)
+    return now.model_copy(
+        update={
+            **changes,
+            "since": before.revision,
+            "plan": None if now.plan == before.plan else now.plan,
+            "knowledge": tuple(entry for entry in now.knowledge if entry not in known),
+            "handoffs_before": len(before.handoffs),
+            "handoffs": now.handoffs[len(before.handoffs) :],
+        }
+    )
+
+
+def after(before: Progress | None, new: Progress) -> Progress:
+    """The whole state after `new`; the same once more where `new` was taken before.
+
+    Raises `OtherRevisionError` when it does not fit.
+    """
+    if not new.since:
+        return new
+    if before is not None and before.revision == new.revision:
+        return before
+    if before is None or before.revision != new.since:
+        there = "no state" if before is None else f"the state {before.revision}"
+        raise OtherRevisionError(f"what comes after {new.since} does not fit: there is {there}")
+    changes: dict[str, Any] = {name: getattr(before, name) | getattr(new, name) for name in _BY_KEY}
+    return new.model_copy(
+        update={
+            **changes,
+            "since": "",
+            "plan": new.plan or before.plan,
+            "knowledge": _said(before.knowledge, new.knowledge),
+            "handoffs_before": 0,
+            "handoffs": (*before.handoffs, *new.handoffs),
+        }
+    )
+
+
+def _removes(before: Progress, now: Progress) -> bool:
+    fewer = any(not getattr(before, name).keys() <= getattr(now, name).keys() for name in _BY_KEY)
+    other = now.handoffs[: len(before.handoffs)] != before.handoffs or (now.plan is None and before.plan is not None)
+    subjects = [entry.subject for entry in now.knowledge]
+    return fewer or other or subjects[: len(before.knowledge)] != [entry.subject for entry in before.knowledge]
+
+
+def _new(before: Mapping[Any, Any], now: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {key: value for key, value in now.items() if before.get(key) != value}
+
+
+def _said(before: Sequence[Entry], new: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Each subject once, in the order in which it was first said, as it was last told."""
+    known = {entry.subject: entry for entry in before} | {entry.subject: entry for entry in new}
+    return tuple(known.values())
+
+
+def knowledge_of(progress: Progress) -> Knowledge:
+    """All that is known."""
+    return Knowledge(entries=progress.knowledge)

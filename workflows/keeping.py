@@ -1,0 +1,65 @@
+"""Keeping the progress of a task: after every merge and at the turn of a phase this host is told what is new.
+
+Saves go one by one, each adding to the one before; where the host knows another state (a reset brought the task back
+to an earlier point, or the file was lost) it is told the whole.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError
+
+with workflow.unsafe.imports_passed_through():
+    from activities.tasks import TaskWork
+    from baton.messages import Artifact
+    from baton.names import OTHER_REVISION
+    from baton.progress import Progress, SaveProgress, added
+    from workflows import policies
+    from workflows.failures import type_of
+
+
+class Keeping:
+    """What the host was told of one task. `progress` gives the whole as it stands now."""
+
+    def __init__(self, task_id: str, progress: Callable[[], Progress]) -> None:
+        self._task_id = task_id
+        self._progress = progress
+        self._told: Progress | None = None
+        self._lock = asyncio.Lock()
+        self.host_queue = ""
+
+    @property
+    def revision(self) -> str:
+        """The state that the host knows."""
+        return self._told.revision if self._told is not None else ""
+
+    def take_up(self, progress: Progress) -> None:
+        """Go on from what the host knows."""
+        self._told = progress
+
+    async def write(self, artifacts: tuple[Artifact, ...], *, with_progress: bool) -> None:
+        """Write files for people, and with them what is new of the progress."""
+        if not with_progress:
+            await self._write(artifacts, None)
+            return
+        async with self._lock:
+            number = int(self.revision.rpartition("-")[2] or 0) + 1
+            now = self._progress().model_copy(update={"revision": f"{workflow.info().run_id[:8]}-{number}"})
+            try:
+                await self._write(artifacts, added(self._told, now) if self._told is not None else now)
+            except ActivityError as error:
+                if type_of(error) != OTHER_REVISION:
+                    raise
+                await self._write(artifacts, now)
+            self._told = now
+
+    async def _write(self, artifacts: tuple[Artifact, ...], progress: Progress | None) -> None:
+        what = ", ".join(artifact.name for artifact in artifacts[:3])
+        await workflow.execute_activity_method(
+            TaskWork.write_artifacts,
+            SaveProgress(task_id=self._task_id, artifacts=artifacts, progress=progress),
+            task_queue=self.host_queue,
+            summary=f"write {what}" if what else "keep the progress",
+            **policies.GIT,
+        )
