@@ -42,6 +42,7 @@ from activities.store_s3 import s3_payload_storage
 from activities.task_folder import Tasks
 from activities.tasks import TaskWork
 from activities.turn import Turns
+from baton.layout import payloads_folder
 from baton.names import TASK_QUEUE
 from workflows.agent import AgentWorkflow
 from workflows.orchestration import OrchestrationWorkflow
@@ -137,7 +138,7 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
 
 
 async def _connect(arguments: argparse.Namespace, stack: AsyncExitStack) -> Client:
-    driver: StorageDriver = PayloadStorage(arguments.state / "payloads")
+    driver: StorageDriver = PayloadStorage(payloads_folder(arguments.state))
     if arguments.payload_bucket:
         driver = await s3_payload_storage(arguments.payload_bucket, stack)
     logger = logging.getLogger("temporal.core")

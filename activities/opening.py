@@ -31,8 +31,7 @@ from baton.messages import (
 from baton.names import BAD_INPUT
 from baton.permissions import Permissions
 from baton.settings import Layer, Settings, SettingsFaults, permissions_of, resolve
-
-NOT_YET = ("review", "reviewLenses", "notify")
+from baton.settings_view import without_effect
 
 
 class BadInputError(ApplicationError):
@@ -130,7 +129,11 @@ class Opening:
 
         permissions = permissions_of(layers)
         types, type_warnings = await agent_types_at(files, read, self._home)
-        warnings = [*Permissions(**permissions.model_dump()).warnings(), *_without_effect(layers), *type_warnings]
+        warnings = [
+            *Permissions(**permissions.model_dump()).warnings(),
+            *without_effect(layers, settings),
+            *type_warnings,
+        ]
         if facts.modified or facts.untracked or facts.conflicted or facts.operation:
             warnings.insert(0, facts.describe())
         opened = OpenedTask(
@@ -186,10 +189,3 @@ def _artifacts_path(facts: SourceFacts, settings: Settings, task_id: str, folder
     if not path.resolve().is_relative_to(facts.top_level.resolve()):
         raise BadInputError(f"stateDirectory {settings.state_directory!r} leads out of the repository")
     return path
-
-
-def _without_effect(layers: list[Layer]) -> list[str]:
-    """Settings that are understood and checked, but not acted upon yet; nobody shall rely on them."""
-    return [
-        f"{layer.source}: {key} has no effect yet" for layer in layers for key in NOT_YET if key in layer.orchestration
-    ]

@@ -20,6 +20,7 @@ from activities.resolution import Resolutions
 from activities.result_branch import MergeKind, MergeOutcome, ResultBranch
 from activities.source_repository import Identity, SourceFacts, SourceRepository
 from activities.working_tree import Change, ChangeKind, LeftOut, WorkingTree, commit_message, trailers_of
+from baton.layout import PRIVATE_REPOSITORY
 
 __all__ = [
     "BadRepository",
@@ -47,7 +48,7 @@ class PrivateRepository:
         self._directory = task_directory
         self._environment = dict(os.environ if environment is None else environment)
         self._source = SourceRepository(self._environment)
-        self.path = task_directory / "repository.git"
+        self.path = task_directory / PRIVATE_REPOSITORY
 
     async def inspect(self, source: str, base: str | None = None) -> SourceFacts:
         """Facts of the user's repository; needs no private one. Raises BadRepository with what to do about it."""

@@ -11,12 +11,11 @@ from enum import StrEnum
 from activities.git import Git, GitError, path_text, split
 from activities.source_repository import Identity
 from activities.working_tree import Change, commit_message, parse_raw, trailers_of
+from baton.layout import RESULT, TRAILER_STEP, TRAILER_TASK
 from baton.merge_tree import ConflictedPath, MergedTree, parse_merge_tree
 from baton.models import Stored
 
-RESULT = "refs/heads/result"
 BASE = "refs/baton/base"
-TRAILER_TASK, TRAILER_STEP = "Baton-Task", "Baton-Step"
 
 
 class MergeKind(StrEnum):

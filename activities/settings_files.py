@@ -3,19 +3,17 @@
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+from baton.layout import settings_files
 from baton.settings import Layer, parse_layer
 
-PROJECT_FILES = (".claude/settings.json", ".claude/settings.local.json")
 GUIDANCE_FILES = ("CLAUDE.md", ".claude/CLAUDE.md", "AGENTS.md")
 GUIDANCE_LIMIT_CHARACTERS = 40_000
 
 
 def layers_for(home: Path, top_level: Path | None) -> list[Layer]:
     """The settings layers of a repository in rising precedence. Raises `SettingsFaults` for a file that is no JSON."""
-    paths = [home / ".claude" / "settings.json"]
-    if top_level is not None:
-        paths += [top_level / name for name in PROJECT_FILES]
-    return [parse_layer(str(path), path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
+    paths = [path for path in settings_files(home, top_level) if path.is_file()]
+    return [parse_layer(str(path), path.read_text(encoding="utf-8")) for path in paths]
 
 
 async def guidance_at(files: Sequence[str], read: Callable[[str], Awaitable[bytes]]) -> str:

@@ -9,20 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from activities.git import ANY_COMMIT_UPLOAD, BadRepository, Git, GitError, require_version, split, without_credentials
+from baton.layout import OPERATIONS, TRAILER_TASK, branch_name
 from baton.models import Stored
 from baton.sources import is_url
 
 FALLBACK_NAME, FALLBACK_EMAIL = "Baton", "baton@localhost"
 MOST_NAMES = 50
 """Names tried for a result branch before giving up."""
-_OPERATIONS = {
-    "rebase-merge": "rebase",
-    "rebase-apply": "rebase",
-    "MERGE_HEAD": "merge",
-    "CHERRY_PICK_HEAD": "cherry-pick",
-    "REVERT_HEAD": "revert",
-    "BISECT_LOG": "bisect",
-}
 _UNUSABLE_IN_IDENTITY = re.compile(r"[<>\n\0]")
 
 
@@ -123,7 +116,7 @@ class SourceRepository:
         listed = split(await git.output("worktree", "list", "--porcelain", "-z"))
         checked_out = {line[len(b"branch ") :].decode() for line in listed if line.startswith(b"branch ")}
         for number in range(1, MOST_NAMES + 1):
-            name = f"baton/{task_id}" if number == 1 else f"baton/{task_id}-{number}"
+            name = branch_name(task_id, number)
             tip = await git.commit(f"refs/heads/{name}")
             if tip == commit:
                 return name
@@ -133,7 +126,7 @@ class SourceRepository:
 
     async def _is_ours(self, git: Git, tip: str, task_id: str) -> bool:
         """Whether the tip was made by this task, so that nobody's work is lost when the branch moves on."""
-        return f"\nBaton-Task: {task_id}\n" in await git.text("log", "-1", "--format=%B%n", tip) + "\n"
+        return f"\n{TRAILER_TASK}: {task_id}\n" in await git.text("log", "-1", "--format=%B%n", tip) + "\n"
 
     async def _top_level(self, git: Git, source: str) -> Path:
         answer = await git.call("rev-parse", "--is-bare-repository", "--is-inside-git-dir")
@@ -164,7 +157,7 @@ class SourceRepository:
 
     async def _operation(self, git: Git) -> str | None:
         git_directory = Path(os.fsdecode((await git.output("rev-parse", "--absolute-git-dir"))[:-1]))
-        return next((word for name, word in _OPERATIONS.items() if (git_directory / name).exists()), None)
+        return next((word for name, word in OPERATIONS.items() if (git_directory / name).exists()), None)
 
     async def _identity(self, git: Git) -> Identity:
         name, email = [

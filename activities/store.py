@@ -17,7 +17,11 @@ from temporalio.converter import (
     StorageDriverClaim,
     StorageDriverRetrieveContext,
     StorageDriverStoreContext,
+    StorageDriverWorkflowInfo,
 )
+
+from baton.layout import task_payloads
+from baton.names import task_id_fault
 
 
 class LostBlobError(Exception):
@@ -79,7 +83,7 @@ class PayloadStorage(StorageDriver):
     """The SDK's safety net for large payloads: they go to a folder, histories keep a reference."""
 
     def __init__(self, folder: Path) -> None:
-        self._store = Store(folder)
+        self._folder = folder
 
     def name(self) -> str:
         """The name that references carry."""
@@ -87,16 +91,27 @@ class PayloadStorage(StorageDriver):
 
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
         """Store the payloads and name each by its digest."""
-        names = [await asyncio.to_thread(self._store.put, payload.SerializeToString()) for payload in payloads]
-        return [StorageDriverClaim(claim_data={"sha256": name}) for name in names]
+        target = context.target
+        workflow_id = target.id if isinstance(target, StorageDriverWorkflowInfo) else None
+        store = self._of(workflow_id or "")
+        names = [await asyncio.to_thread(store.put, payload.SerializeToString()) for payload in payloads]
+        claim = {"workflow_id": workflow_id} if workflow_id else {}
+        return [StorageDriverClaim(claim_data={"sha256": name, **claim}) for name in names]
 
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
         """The payloads of these references."""
-        return [
-            Payload.FromString(await asyncio.to_thread(self._store.get, claim.claim_data["sha256"])) for claim in claims
-        ]
+        found = []
+        for claim in claims:
+            store = self._of(claim.claim_data.get("workflow_id", ""))
+            found.append(Payload.FromString(await asyncio.to_thread(store.get, claim.claim_data["sha256"])))
+        return found
+
+    def _of(self, workflow_id: str) -> Store:
+        """Each task has a folder of its own, so that it can be removed with the task; the rest shares one."""
+        folder = task_payloads(self._folder, workflow_id)
+        return Store(folder if task_id_fault(folder.name) is None else self._folder)
 
 
 def write_atomically(path: Path, data: bytes, *, replace: bool) -> None:

@@ -13,6 +13,7 @@ from activities.sandbox import Sandbox
 from activities.state_file import StateFile
 from activities.store import Store
 from baton.agent_types import AgentType
+from baton.layout import RECORD, task_folder, task_lock
 from baton.messages import OpenedTask, TaskInput
 from baton.models import Stored
 from baton.names import task_id_fault
@@ -58,7 +59,7 @@ class TaskFolder:
         """The task's record. Raises `UnknownTaskError` when there is none."""
         if self._record is None:
             try:
-                self._record = TaskRecord.model_validate_json((self.path / "task.json").read_bytes())
+                self._record = TaskRecord.model_validate_json((self.path / RECORD).read_bytes())
             except FileNotFoundError:
                 raise UnknownTaskError(f"the task {self.path.name} has no folder on this host") from None
         return self._record
@@ -73,7 +74,7 @@ class TaskFolder:
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         temporary = self.path / f".task.json.{os.getpid()}"
         temporary.write_text(record.model_dump_json(indent=1), encoding="utf-8")
-        temporary.replace(self.path / "task.json")
+        temporary.replace(self.path / RECORD)
         self._record = record
 
     def write_plan(self, plan: Plan) -> None:
@@ -119,18 +120,19 @@ class Tasks:
     """All tasks of this host."""
 
     def __init__(self, state: Path) -> None:
-        self._root = state / "tasks"
+        self._state = state
         self._known: dict[str, TaskFolder] = {}
 
     def folder(self, task_id: str) -> TaskFolder:
         """The folder of a task, existing or not. ValueError for a malformed id, so that no path can lead elsewhere."""
         if (fault := task_id_fault(task_id)) is not None:
             raise ValueError(fault)
-        return self._known.setdefault(task_id, TaskFolder(self._root / task_id))
+        return self._known.setdefault(task_id, TaskFolder(task_folder(self._state, task_id)))
 
     def lock_path(self, task_id: str) -> Path:
         """The lock for making and removing a task's folder; beside it, since the folder itself comes and goes."""
-        return self.folder(task_id).path.with_suffix(".lock")
+        self.folder(task_id)
+        return task_lock(self._state, task_id)
 
     def forget(self, task_id: str) -> None:
         """Drop what is cached of a task."""

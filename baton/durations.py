@@ -4,7 +4,7 @@ import re
 from datetime import timedelta
 from typing import Annotated
 
-from pydantic import BeforeValidator, PlainSerializer
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _WRITTEN = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+")
@@ -42,5 +42,11 @@ Duration = Annotated[
     timedelta,
     BeforeValidator(parse_duration),
     PlainSerializer(lambda duration: duration.total_seconds(), return_type=float, when_used="json"),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "string", "pattern": f"^(?:{_WRITTEN.pattern})$"}, {"type": "number", "minimum": 0}],
+            "examples": ["90s", "15m", "2h", "1h30m"],
+        }
+    ),
 ]
 """A timedelta that reads what people write and is stored as seconds."""

@@ -5,15 +5,16 @@ source, the key and what is allowed. Nothing here reads files: whoever has the l
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import AliasGenerator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from baton.budget import SMALLEST_BUDGET_TOKENS, Budget
 from baton.durations import Duration
+from baton.layout import DEFAULT_ARTIFACTS
 from baton.models import Stored
 from baton.pricing import Price
 
@@ -77,28 +78,50 @@ class GateSetting(_Section):
 class Settings(_Section):
     """The `orchestration` section, complete."""
 
-    enabled: bool = True
-    max_agents: int = Field(default=10, ge=0)
-    max_parallel_agents: int = Field(default=3, ge=1)
-    parallel_execution: bool = True
-    output_token_threshold: float = Field(default=0.8, gt=0, lt=1)
-    handoff_threshold: float = Field(default=0.95, gt=0, lt=1)
-    output_budget: int = Field(default=32_000, ge=SMALLEST_BUDGET_TOKENS)
-    require_approval: bool = False
-    approve_phases: tuple[Phase, ...] = ("planning", "integration")
-    persist_state: bool = True
-    state_directory: str = ".claude/orchestration"
-    default_integrator: str = "general-integrator"
-    models: RoleModels = RoleModels()
-    limits: Limits = Limits()
-    gates: tuple[GateSetting, ...] | None = None
-    setup: tuple[str, ...] = ()
-    copy_files: tuple[str, ...] = Field(default=(), alias="copy")
-    review: Literal["auto", "always", "never"] = "auto"
-    review_lenses: tuple[str, ...] = ()
-    sandbox: SandboxMode = "auto"
-    notify: str | None = None
-    prices: dict[str, Price] = Field(default_factory=dict)
+    enabled: bool = Field(default=True, description="Whether tasks may be started here")
+    max_agents: int = Field(
+        default=10,
+        ge=0,
+        description="Agents of a task at most: executors, resolvers and integrators, successors included",
+    )
+    max_parallel_agents: int = Field(default=3, ge=1, description="Agents at work side by side at most")
+    parallel_execution: bool = Field(default=True, description="Whether steps may run side by side")
+    output_token_threshold: float = Field(
+        default=0.8, gt=0, lt=1, description="Share of the budget at which an agent prepares to hand off"
+    )
+    handoff_threshold: float = Field(
+        default=0.95, gt=0, lt=1, description="Share of the budget at which an agent hands off"
+    )
+    output_budget: int = Field(
+        default=32_000, ge=SMALLEST_BUDGET_TOKENS, description="Output tokens an agent may produce"
+    )
+    require_approval: bool = Field(default=False, description="Whether the phases below wait for a person")
+    approve_phases: tuple[Phase, ...] = Field(
+        default=("planning", "integration"), description="Phases that wait for a person where approval is required"
+    )
+    persist_state: bool = Field(default=True, description="Whether more than the report is kept among the artifacts")
+    state_directory: str = Field(
+        default=DEFAULT_ARTIFACTS, description="Folder of the artifacts, relative to the repository"
+    )
+    default_integrator: str = Field(default="general-integrator", description="Agent type that integrates")
+    models: RoleModels = Field(
+        default=RoleModels(), description="Model of each role: an id, opus, sonnet, haiku or inherit"
+    )
+    limits: Limits = Field(default=Limits(), description="What a task may use; null: no limit, 0: none allowed")
+    gates: tuple[GateSetting, ...] | None = Field(
+        default=None, description="Commands that must pass on the result; null: those found in the repository"
+    )
+    setup: tuple[str, ...] = Field(default=(), description="Commands to run in each new workspace")
+    copy_files: tuple[str, ...] = Field(
+        default=(), alias="copy", description="Untracked files to bring along into each workspace"
+    )
+    review: Literal["auto", "always", "never"] = Field(
+        default="auto", description="Whether finished steps are reviewed"
+    )
+    review_lenses: tuple[str, ...] = Field(default=(), description="What a review looks at beside correctness")
+    sandbox: SandboxMode = Field(default="auto", description="Whether commands run in a sandbox")
+    notify: str | None = Field(default=None, description="Command to run when a task waits for a person or ends")
+    prices: dict[str, Price] = Field(default_factory=dict, description="USD per million tokens, by model id")
 
     @property
     def budget(self) -> Budget:
@@ -184,11 +207,6 @@ def permissions_of(layers: Sequence[Layer]) -> PermissionRules:
     )
 
 
-def origins(layers: Sequence[Layer]) -> dict[str, str]:
-    """For each key that some layer sets, the source of the value that holds."""
-    return {key: layer.source for layer in layers for key in layer.orchestration}
-
-
 def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(under)
     for key, value in over.items():
@@ -198,13 +216,31 @@ def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _faults(source: str, error: ValidationError, prefix: str) -> list[str]:
-    known = ", ".join(sorted(field.alias or name for name, field in Settings.model_fields.items()))
     found = []
     for detail in error.errors():
         key = ".".join([prefix, *(str(part) for part in detail["loc"])])
         if detail["type"] == "extra_forbidden":
-            allowed = f"; allowed are: {known}" if len(detail["loc"]) == 1 else ""
-            found.append(f"{source}: {key} is no setting{allowed}")
+            known = _keys_beside(detail["loc"]) if prefix == "orchestration" else ()
+            found.append(f"{source}: {key} is no setting" + (f"; allowed are: {', '.join(known)}" if known else ""))
         else:
             found.append(f"{source}: {key}: {detail['msg']} (found {json.dumps(detail['input'], default=str)[:80]})")
     return found
+
+
+def _keys_beside(place: Sequence[str | int]) -> list[str]:
+    """The keys that are allowed where one that is none was found, sorted."""
+    section: type[BaseModel] | None = Settings
+    for part in place[:-1]:
+        fields = section.model_fields if section else {}
+        field = next((field for name, field in fields.items() if part in {name, field.alias}), None)
+        if field is not None:
+            section = next(iter(_models_in(field.annotation)), None)
+    return sorted(field.alias or name for name, field in section.model_fields.items()) if section else []
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models that a value of this type is or holds."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)

@@ -11,13 +11,31 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from cli import insight_commands, reading_commands, run_command, service_commands, steering_commands
+from cli import (
+    history_commands,
+    insight_commands,
+    reading_commands,
+    run_command,
+    service_commands,
+    settings_command,
+    steering_commands,
+)
 from cli.exits import ExitCode, Refused, ServiceError
 from cli.naming import mistaken_command
 from cli.terminal import is_terminal, remark
 
 NAME = "orchestrate"
 DEFAULT = "run"
+ROOMS = (
+    run_command,
+    reading_commands,
+    steering_commands,
+    history_commands,
+    insight_commands,
+    settings_command,
+    service_commands,
+)
+"""Rooms of commands, in the order of the help."""
 _HELP = """One large coding task, many agents, nothing lost.
 
 \b
@@ -76,7 +94,7 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
     )
     application.callback(help=_HELP)(_options)
-    for room in (run_command, reading_commands, steering_commands, insight_commands, service_commands):
+    for room in ROOMS:
         room.register(application)
     return application
 

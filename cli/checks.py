@@ -17,9 +17,9 @@ from cli.exits import Refused
 
 if TYPE_CHECKING:
     from baton.plan import PlanDraft
+    from baton.settings import Layer, Settings
 
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
-_PROJECT_SETTINGS = (".claude/settings.json", ".claude/settings.local.json")
 _GIT_LIMIT_SECONDS = 60
 
 
@@ -58,11 +58,8 @@ def check_repository(given: str, base: str | None) -> Source:
                 "and let git find it (git help credentials)"
             )
         return Source(given)
-    folder = Path(given).expanduser()
-    given = str(folder.absolute())
-    if not folder.is_dir():
-        raise Refused(f"{given}: there is no such folder; name a git repository with --repo")
-    top_level = _top_level(folder, given)
+    top_level = check_folder(given)
+    given = str(Path(given).expanduser().absolute())
     commit = git(top_level, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{base or 'HEAD'}^{{commit}}")
     if commit.returncode != 0 and base:
         raise Refused(f"{given}: the base {base!r} names no commit here; see git branch --all, git tag")
@@ -74,6 +71,15 @@ def check_repository(given: str, base: str | None) -> Source:
             "rename it (git branch -m baton another-name)"
         )
     return Source(str(top_level), top_level, commit.stdout.decode().strip())
+
+
+def check_folder(given: str) -> Path:
+    """The top folder of the checkout around a path."""
+    folder = Path(given).expanduser()
+    given = str(folder.absolute())
+    if not folder.is_dir():
+        raise Refused(f"{given}: there is no such folder; name a git repository with --repo")
+    return _top_level(folder, given)
 
 
 def check_plan(path: Path, source: Source) -> "PlanDraft":
@@ -100,20 +106,42 @@ def check_plan(path: Path, source: Source) -> "PlanDraft":
 
 def check_settings(home: Path, top_level: Path | None, command_line: Mapping[str, Any]) -> None:
     """Settings files and options together, as the worker will resolve them."""
-    from baton.settings import Layer, SettingsFaults, parse_layer, resolve
+    from baton.settings import Layer
 
-    paths = [home / ".claude" / "settings.json"]
-    paths += [top_level / name for name in _PROJECT_SETTINGS] if top_level else []
-    try:
-        layers = [parse_layer(str(path), path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
-        settings = resolve([*layers, Layer(source="the command line", orchestration=dict(command_line))])
-    except SettingsFaults as faults:
-        raise Refused(str(faults)) from faults
-    except (OSError, UnicodeDecodeError) as error:
-        raise Refused(f"a settings file cannot be read: {error}") from error
+    layers = read_layers(home, top_level)
+    settings = resolved([*layers, Layer(source="the command line", orchestration=dict(command_line))])
     if not settings.enabled:
         named = next(layer.source for layer in reversed(layers) if "enabled" in layer.orchestration)
         raise Refused(f"orchestration is switched off (enabled: false in {named})")
+
+
+def read_layers(home: Path, top_level: Path | None) -> "list[Layer]":
+    """The layers of the settings files that are there, in rising precedence."""
+    from baton.layout import settings_files
+    from baton.settings import Layer, SettingsFaults, parse_layer
+
+    layers: list[Layer] = []
+    faults: list[str] = []
+    for path in settings_files(home, top_level):
+        try:
+            layers += [parse_layer(str(path), path.read_text(encoding="utf-8"))] if path.is_file() else []
+        except SettingsFaults as found:
+            faults += found.faults
+        except (OSError, UnicodeDecodeError) as error:
+            faults.append(f"{path}: the file cannot be read: {error}")
+    if faults:
+        raise Refused("\n".join(faults))
+    return layers
+
+
+def resolved(layers: "Sequence[Layer]") -> "Settings":
+    """The settings of all layers together."""
+    from baton.settings import SettingsFaults, resolve
+
+    try:
+        return resolve(layers)
+    except SettingsFaults as faults:
+        raise Refused(str(faults)) from faults
 
 
 def check_credentials(environment: Mapping[str, str], saved: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePath
 
@@ -17,14 +18,19 @@ from cli.tasks import Task, unanswered
 from cli.terminal import Line, Tone, printable
 
 ROWS = 20
+NONE_YET = 'No tasks yet. Start one with: orchestrate "TASK", or see a whole run with: orchestrate demo'
 RESULTS_AT_ONCE = 8
 SUMMARY_AT_LEAST = 30
+REFUSED = "refused"
+"""What was given could not be used, so nothing was begun."""
 _ENDED = {
     WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_FAILED: "failed",
     WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_CANCELED: "cancelled",
     WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_TERMINATED: "terminated",
     WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_TIMED_OUT: "timed out",
 }
+STATES = (*(str(state) for state in TaskState), "terminated", "timed out", REFUSED)
+"""The words that a list can be narrowed by; `running` is every phase of a task that does not wait."""
 _TONES = {
     "done": Tone.GOOD,
     "waiting": Tone.WAITS,
@@ -46,25 +52,62 @@ class Row(Stored):
     running: bool = False
 
 
-async def rows(server: Server, *, everything: bool = False, running_only: bool = False) -> list[Row]:
-    """Tasks, newest first: the last 20, or `everything`. Raises ServiceError when the server does not answer."""
-    query = f"WorkflowType = '{ORCHESTRATION_WORKFLOW}'"
-    if running_only:
-        query += " AND ExecutionStatus = 'Running'"
+@dataclass(frozen=True)
+class Wanted:
+    """Which tasks are listed: the newest 20, or `everything`, which brings refused ones and ends the limit.
+
+    `states`: words of `STATES`; empty means any. `repository`: a folder or URL as tasks name it. The times bound the
+    start.
+    """
+
+    everything: bool = False
+    running_only: bool = False
+    states: frozenset[str] = frozenset()
+    repository: str | None = None
+    started_after: datetime | None = None
+    started_before: datetime | None = None
+
+    @property
+    def query(self) -> str:
+        """What the server itself can tell apart."""
+        parts = [f"WorkflowType = '{ORCHESTRATION_WORKFLOW}'"]
+        parts += ["ExecutionStatus = 'Running'"] if self.running_only else []
+        parts += [f"StartTime >= '{_stamp(self.started_after)}'"] if self.started_after else []
+        parts += [f"StartTime <= '{_stamp(self.started_before)}'"] if self.started_before else []
+        return " AND ".join(parts)
+
+    def takes(self, row: "Row") -> bool:
+        """Whether a row is listed."""
+        if self.repository is not None and row.repository != self.repository:
+            return False
+        if self.states:
+            return row.state in self.states or (row.running and row.state != "waiting" and "running" in self.states)
+        return self.everything or row.state != REFUSED
+
+
+async def rows(server: Server, wanted: Wanted) -> list[Row]:
+    """Tasks, newest first. Raises ServiceError when the server does not answer."""
+    narrowed = bool(wanted.states or wanted.repository)
     try:
-        found = await server.executions(query, everything=everything)
+        found = await server.executions(wanted.query, everything=wanted.everything or narrowed)
     except RPCError as error:
         raise unanswered(error) from error
     # A run that continued as new is listed once per run: the newest one speaks for the task.
     newest = {info.execution.workflow_id: info for info in sorted(found, key=_seconds)}
     ordered = sorted((_row(info) for info in newest.values()), key=lambda row: row.started_at, reverse=True)
-    return await _with_results(server, ordered if everything else ordered[:ROWS])
+    listed: list[Row] = []
+    for first in range(0, len(ordered), ROWS):
+        told = await _with_results(server, ordered[first : first + ROWS])
+        listed += [row for row in told if wanted.takes(row)]
+        if len(listed) >= ROWS and not wanted.everything:
+            return listed[:ROWS]
+    return listed
 
 
-def table(listed: Sequence[Row], now: datetime, width: int | None) -> list[Line]:
-    """The list in columns. `width`: of the terminal, at which the summary is cut; None cuts nothing."""
+def table(listed: Sequence[Row], now: datetime, width: int | None, none: str = NONE_YET) -> list[Line]:
+    """The list in columns; `none` where it is empty. `width`: of the terminal, where the summary is cut, or None."""
     if not listed:
-        return [Line('No tasks yet. Start one with: orchestrate "TASK", or see a whole run with: orchestrate demo')]
+        return [Line(none)]
     cells = [("TASK", "STATE", "AGE", "REPOSITORY", "SUMMARY")]
     cells += [
         (row.task_id, row.state, _age(now - row.started_at), PurePath(row.repository).name, printable(row.summary))
@@ -103,22 +146,26 @@ def _row(info: WorkflowExecutionInfo) -> Row:
 
 
 async def _with_results(server: Server, listed: Sequence[Row]) -> list[Row]:
-    """Rows of finished tasks with what their results say; a result that cannot be read leaves its row as it is."""
+    """Rows with what results and faults say; one that cannot be read leaves its row as it is."""
     limit = asyncio.Semaphore(RESULTS_AT_ONCE)
 
     async def complete(row: Row) -> Row:
-        if row.running or row.state in _ENDED.values():
+        if row.running or (row.state in _ENDED.values() and row.state != "failed"):
             return row
         async with limit:
             try:
                 ending = await Task(server, row.task_id).ending()
             except (RPCError, ValueError):
                 return row
-        summary = ending.result.summary if ending.result and ending.result.summary else row.summary
-        return row.model_copy(update={"state": str(ending.state), "summary": summary})
+        told = ending.result.summary if ending.result else ending.fault
+        state = REFUSED if ending.bad_input else str(ending.state)
+        return row.model_copy(update={"state": state, "summary": told or row.summary})
 
-    recent = await asyncio.gather(*(complete(row) for row in listed[:ROWS]))
-    return [*recent, *listed[ROWS:]]
+    return list(await asyncio.gather(*(complete(row) for row in listed)))
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _age(age: timedelta) -> str:

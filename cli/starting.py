@@ -150,7 +150,9 @@ def _candidates(order: Order) -> Iterator[str]:
 
 def _has_artifacts(source: Source, task_id: str) -> bool:
     """A task of this id was here before, though Temporal may have forgotten it: the worker would refuse the id."""
-    return source.top_level is not None and (source.top_level / ".claude/orchestration" / task_id).exists()
+    from baton.layout import DEFAULT_ARTIFACTS
+
+    return source.top_level is not None and (source.top_level / DEFAULT_ARTIFACTS / task_id).exists()
 
 
 def _pair(given: str, option: str, form: str) -> tuple[str, str]:

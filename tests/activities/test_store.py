@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from temporalio.api.common.v1 import Payload
-from temporalio.converter import StorageDriverRetrieveContext, StorageDriverStoreContext
+from temporalio.converter import StorageDriverRetrieveContext, StorageDriverStoreContext, StorageDriverWorkflowInfo
 
 from activities.store import LostBlobError, PayloadStorage, Store
 
@@ -99,6 +99,20 @@ def test_large_payloads_travel_by_reference(tmp_path: Path) -> None:
 
     payloads = [Payload(metadata={"encoding": b"json/plain"}, data=b"x" * 3_000_000), Payload(data=b"")]
     assert asyncio.run(there_and_back(payloads)) == payloads
+
+
+def test_payloads_of_a_task_and_its_agents_lie_together(tmp_path: Path) -> None:
+    async def store(workflow_id: str) -> Payload:
+        driver = PayloadStorage(tmp_path)
+        target = StorageDriverWorkflowInfo(namespace="default", id=workflow_id)
+        claims = await driver.store(StorageDriverStoreContext(target=target), [Payload(data=b"same")])
+        [payload] = await driver.retrieve(StorageDriverRetrieveContext(), claims)
+        return payload
+
+    for workflow_id in ("one", "one/step-1", "two", "../../out", "not/../a/task/.."):
+        assert asyncio.run(store(workflow_id)).data == b"same"
+    found = sorted(str(path.relative_to(tmp_path).parent.parent) for path in tmp_path.rglob("*") if path.is_file())
+    assert found == ["blobs", "tasks/not/blobs", "tasks/one/blobs", "tasks/two/blobs"]
 
 
 def test_a_damaged_journal_entry_counts_as_none_and_is_written_anew(tmp_path: Path) -> None:

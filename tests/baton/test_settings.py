@@ -6,7 +6,8 @@ from datetime import timedelta
 import pytest
 
 from baton.durations import format_duration, parse_duration
-from baton.settings import Layer, Settings, SettingsFaults, origins, parse_layer, permissions_of, resolve
+from baton.settings import Layer, Settings, SettingsFaults, parse_layer, permissions_of, resolve
+from baton.settings_view import file_schema, origins, without_effect
 
 
 def layer(source: str, **orchestration: object) -> Layer:
@@ -23,7 +24,12 @@ def test_later_layers_win_key_by_key() -> None:
     assert (settings.max_agents, settings.output_budget) == (5, 8_000)
     assert settings.models.of("planner") == "claude-opus-5-5"
     assert settings.models.of("executor") == "claude-sonnet-5-5"
-    assert origins(layers)["models"] == "project"
+    assert origins(layers) == {
+        "maxAgents": "user",
+        "models.planner": "user",
+        "models.executor": "project",
+        "outputBudget": "command line",
+    }
 
 
 def test_every_fault_names_file_key_and_what_is_allowed() -> None:
@@ -33,7 +39,29 @@ def test_every_fault_names_file_key_and_what_is_allowed() -> None:
     assert "a.json: orchestration.maxAgent is no setting; allowed are: approvePhases" in text
     assert "b.json: orchestration.outputBudget" in text
     assert "4000" in text
-    assert "b.json: orchestration.models.planer is no setting" in text
+    assert "b.json: orchestration.models.planer is no setting; allowed are: executor, integrator, planner" in text
+    with pytest.raises(SettingsFaults, match=r"orchestration.gates.0.comand is no setting; allowed are: command, kind"):
+        resolve([layer("c.json", gates=[{"name": "a", "comand": "b"}])])
+
+
+def test_what_changes_nothing_is_named() -> None:
+    layers = [
+        layer("a.json", approvePhases=["planning"], maxParallelAgents=2),
+        layer("b.json", parallelExecution=False),
+    ]
+    assert without_effect(layers, resolve(layers)) == [
+        "a.json: maxParallelAgents has no effect: parallelExecution is false",
+        "a.json: approvePhases has no effect without requireApproval or --approve-phases",
+    ]
+
+
+def test_the_schema_knows_every_key_as_it_is_written_and_leaves_others_alone() -> None:
+    schema = file_schema()
+    section = schema["properties"]["orchestration"]
+    assert set(section["properties"]) == {field.alias for field in Settings.model_fields.values()}
+    assert section["additionalProperties"] is False
+    assert "additionalProperties" not in schema
+    assert all("description" in shown for shown in section["properties"].values())
 
 
 def test_thresholds_must_be_in_order() -> None:

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +17,7 @@ from cli.application import build
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = (
     "run", "status", "watch", "list", "report", "cancel", "approve", "reject", "answer", "demo", "up", "down", "lint",
+    "settings",
 )  # fmt: skip
 
 Orchestrate = Callable[..., Result]
@@ -252,6 +255,86 @@ def test_a_report_in_this_repository_needs_no_service(orchestrate: Orchestrate, 
     (folder / "integration-report.json").write_text('{"state": "done"}\n')
     assert orchestrate("report", "some-task").stdout == "# Done: it\n"
     assert json.loads(orchestrate("report", "some-task", "--json").stdout) == {"state": "done"}
+
+
+@pytest.mark.parametrize("browser", [True, False])
+def test_a_report_opens_as_a_page_that_runs_nothing(home: Path, repository: Path, browser: bool) -> None:
+    folder = repository / ".claude/orchestration/some-task"
+    folder.mkdir(parents=True)
+    (folder / "report.md").write_text("# Done: a <b>\n\n| a |\n|---|\n| 1 |\n\n<script>x()</script>\n")
+    opener = home / "opener"
+    opener.write_text(f'#!/bin/sh\necho "$1" > {home}/opened\n')
+    opener.chmod(0o755)
+    environment = {name: value for name, value in os.environ.items() if name not in {"DISPLAY", "WAYLAND_DISPLAY"}}
+    environment |= {"BROWSER": str(opener)} if browser else {"BROWSER": str(home / "none"), "PATH": ""}
+    command = [sys.executable, ROOT / "starter.py", "report", "some-task", "--open"]
+    if not browser:
+        (home / "bin").mkdir()
+        (home / "bin/git").symlink_to(shutil.which("git") or "")
+        environment["PATH"] = str(home / "bin")
+    done = subprocess.run(command, cwd=repository, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    page = folder / "report.html"
+    assert str(page) in done.stdout
+    assert ("No browser" in done.stdout) is not browser
+    if browser:
+        assert (home / "opened").read_text().strip() == page.as_uri()
+    shown = page.read_text()
+    assert "<td>1</td>" in shown
+    assert "&lt;script&gt;" in shown
+    assert "<script>" not in shown
+    assert "<title>Done: a &lt;b&gt;</title>" in shown
+
+
+def test_settings_show_where_each_value_comes_from(orchestrate: Orchestrate, home: Path, repository: Path) -> None:
+    for folder, settings in (
+        (home, {"orchestration": {"maxAgents": 4, "limits": {"costUsd": 3, "duration": "2h"}}}),
+        (repository, {"orchestration": {"limits": {"costUsd": 5}, "parallelExecution": False, "maxParallelAgents": 2}}),
+    ):
+        (folder / ".claude").mkdir()
+        (folder / ".claude/settings.json").write_text(json.dumps(settings))
+    user, project = str(home / ".claude/settings.json"), str(repository / ".claude/settings.json")
+    told = json.loads(orchestrate("settings", "--json").stdout)
+    shown = told["settings"]
+    assert shown["maxAgents"] == {"value": 4, "source": user}
+    assert shown["limits.costUsd"] == {"value": "5", "source": project}
+    assert shown["limits.duration"] == {"value": 7200, "source": user}
+    assert shown["outputBudget"] == {"value": 32_000, "source": "default"}
+    assert told["warnings"] == [f"{project}: maxParallelAgents has no effect: parallelExecution is false"]
+    plain = orchestrate("settings")
+    assert re.search(rf"^maxAgents +4  \({re.escape(user)}\)$", plain.stdout, re.MULTILINE)
+    assert "warning: " in plain.stderr
+    schema = json.loads(orchestrate("settings", "--schema").stdout)
+    assert "maxAgents" in schema["properties"]["orchestration"]["properties"]
+
+
+def test_all_faults_of_all_settings_files_are_named(orchestrate: Orchestrate, home: Path, repository: Path) -> None:
+    for folder, text in ((home, '{"orchestration": {"maxAgent": 1, "sandbox": "maybe"}}'), (repository, "{")):
+        (folder / ".claude").mkdir()
+        (folder / ".claude/settings.json").write_text(text)
+    refused = orchestrate("settings")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "not valid JSON" in refused.stderr
+    (repository / ".claude/settings.json").unlink()
+    refused = orchestrate("settings")
+    assert f"{home}/.claude/settings.json: orchestration.maxAgent is no setting; allowed are: app" in refused.stderr
+    assert "'auto', 'on' or 'off'" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--state", "finished"], "--state 'finished' is no state; allowed are: running"),
+        (["--newer-than", "yesterday"], "--newer-than: 'yesterday' is no duration"),
+        (["--repo", "/no/such/folder"], "there is no such folder"),
+    ],
+)
+def test_a_list_that_cannot_be_narrowed_so_is_refused(
+    orchestrate: Orchestrate, arguments: list[str], message: str
+) -> None:
+    refused = orchestrate("list", *arguments)
+    assert refused.exit_code == 2
+    assert message in " ".join(refused.stderr.split())
 
 
 def test_a_task_comes_from_a_file_or_standard_input(

@@ -163,6 +163,24 @@ def test_what_only_the_worker_can_see_is_bad_input_too(desk: Desk) -> None:
     assert desk.git("for-each-ref") == before
 
 
+def test_the_list_leaves_refused_tasks_out_and_can_be_narrowed(desk: Desk) -> None:
+    refused = desk.run(TASK, "--model", "executor=no-such-model", "--task-id", "refused-one")
+    assert refused.returncode == 2
+
+    def listed(*arguments: str) -> dict[str, str]:
+        return {row["task_id"]: row["state"] for row in json.loads(desk.run("list", "--json", *arguments).stdout)}
+
+    task_id = task_of(desk.run(TASK, "--plan-only").stdout)
+    assert listed()[task_id] == "done"
+    assert "refused-one" not in listed()
+    assert listed("--all")["refused-one"] == "refused"
+    assert listed("--state", "refused", "--repo", ".") == {"refused-one": "refused"}
+    assert set(listed("--state", "done").values()) == {"done"}
+    assert listed("--state", "done", "--older-than", "1d") == {}
+    assert task_id in listed("--newer-than", "1h", "--repo", str(desk.repository))
+    assert "No such task" in desk.run("list", "--newer-than", "0s").stdout
+
+
 def test_ctrl_c_ends_the_following_and_not_the_task(desk: Desk) -> None:
     process = desk.start(TASK, "--gate", GATE)
     assert process.stdout is not None
