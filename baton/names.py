@@ -10,6 +10,17 @@ SEARCH_PHASE = "BatonPhase"
 SEARCH_REPOSITORY = "BatonRepository"
 SEARCH_ATTENTION = "BatonAttention"
 
+UPDATES = {
+    "approve": "approve_phase",
+    "reject": "reject_phase",
+    "answer": "answer_attention",
+    "pause": "pause_task",
+    "unpause": "unpause_task",
+    "guide": "give_guidance",
+    "set_limits": "change_limits",
+}
+"""Each signal of a task and the update of the same meaning, which is refused at once where it makes no sense."""
+
 TASK_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
 BAD_INPUT = "BadInput"

@@ -16,7 +16,9 @@ from baton.ledger import ItemRecord, RecordGroup, grouped, ungrouped
 from baton.messages import AgentResult, HandoffRow, StepResult, WriteArtifacts
 from baton.models import Stored
 from baton.plan import Plan
+from baton.settings import Settings
 from baton.status import TaskStatus
+from baton.steering import Remark
 
 
 class Answer(Stored):
@@ -31,7 +33,8 @@ class Progress(Stored):
 
     `revision`: a name of this state. `since`: the revision that this one adds to; empty: it is the whole. `active`:
     how long the task ran, time between a stop and a resume left out. `agents`: those counted against `maxAgents`.
-    `asked`: questions asked so far. `approved`: whether the plan may run. `round`: how often a plan was executed.
+    `asked`: questions asked so far. `settings`: those that hold now, with limits that a person changed since the start.
+    `approved`: whether the plan may run. `round`: how often a plan was executed.
     `records`: by step, also of steps that will go on. `starts` and `chains`: where a step began whose result is still
     open, and the ends of those of its chains that are through, by their label. `baseline`: None before it is known.
     """
@@ -46,6 +49,8 @@ class Progress(Stored):
     asked: int = 0
     answers: dict[str, Answer] = Field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    guidance: tuple[Remark, ...] = ()
+    settings: Settings | None = None
     round: int = 1
     plan: Plan | None = None
     approved: bool = False

@@ -11,8 +11,14 @@ from datetime import timedelta
 from typing import Any
 
 from temporalio.api.common.v1 import Payload, Payloads, WorkflowExecution
-from temporalio.api.enums.v1 import HistoryEventFilterType, WorkflowIdConflictPolicy, WorkflowIdReusePolicy
+from temporalio.api.enums.v1 import (
+    HistoryEventFilterType,
+    UpdateWorkflowExecutionLifecycleStage,
+    WorkflowIdConflictPolicy,
+    WorkflowIdReusePolicy,
+)
 from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.update.v1 import Outcome
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.api.workflowservice.v1 import (
     DescribeWorkflowExecutionRequest,
@@ -23,8 +29,9 @@ from temporalio.api.workflowservice.v1 import (
     RequestCancelWorkflowExecutionRequest,
     SignalWorkflowExecutionRequest,
     StartWorkflowExecutionRequest,
+    UpdateWorkflowExecutionRequest,
 )
-from temporalio.service import ServiceClient
+from temporalio.service import RPCError, RPCStatusCode, ServiceClient
 
 from baton.names import ORCHESTRATION_WORKFLOW, TASK_QUEUE
 
@@ -97,6 +104,23 @@ class Server:
             request_id=str(uuid.uuid4()),
         )
         await self._requests.signal_workflow_execution(request, retry=True, timeout=_WRITE_LIMIT)
+
+    async def update(self, workflow_id: str, name: str, payload: Mapping[str, Any], limit: timedelta) -> Outcome | None:
+        """Make an update and wait for its outcome; None when no worker took it in time. It takes a worker."""
+        request = UpdateWorkflowExecutionRequest(namespace=self.namespace, workflow_execution=_execution(workflow_id))
+        completed = UpdateWorkflowExecutionLifecycleStage.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_COMPLETED
+        request.wait_policy.lifecycle_stage = completed
+        request.request.meta.update_id = str(uuid.uuid4())
+        request.request.meta.identity = self.service.config.identity
+        request.request.input.name = name
+        request.request.input.args.payloads.append(encoded(payload))
+        try:
+            answer = await self._requests.update_workflow_execution(request, timeout=limit)
+        except RPCError as error:
+            if error.status in {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED}:
+                return None
+            raise
+        return answer.outcome if answer.HasField("outcome") else None
 
     async def cancel(self, workflow_id: str) -> None:
         """Ask a workflow to end."""

@@ -1,7 +1,7 @@
-"""Commands that steer a running task: `cancel`, `approve`, `reject`, `answer`.
+"""Commands that steer a running task: `cancel`, `approve`, `reject`, `answer`, `pause`, `unpause`, `guide`, `limits`.
 
-An answer that makes no sense now is refused with what is asked; while the worker is away it is sent all the same,
-because Temporal keeps it.
+What makes no sense now is refused by the task itself; while the worker is away it is sent all the same, because
+Temporal keeps it.
 """
 
 import asyncio
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from cli.tasks import Task
 
 CANCEL_LIMIT_SECONDS = 60
-_TAKEN_LIMIT_SECONDS = 5
 
 Phase = Annotated[
     str | None, typer.Option(metavar="PHASE", help="planning or integration; default: the one that waits.")
@@ -44,6 +43,28 @@ Example:
 
 `orchestrate status TASK_ID` shows what is asked, and the choices.
 """
+_PAUSE = """\b
+Examples:
+  orchestrate pause migrate-typescript-2026-11-30
+  orchestrate unpause migrate-typescript-2026-11-30
+
+Each agent finishes its turn and hands off; the task waits as long as you like.
+"""
+_GUIDE = """\b
+Examples:
+  orchestrate guide migrate-typescript-2026-11-30 "Keep the public names as they are"
+  orchestrate guide migrate-typescript-2026-11-30 "Skip the generated files" --step 2
+
+Agents at work see it on their next turn; later ones find it in their assignment.
+"""
+_LIMITS = """\b
+Examples:
+  orchestrate limits migrate-typescript-2026-11-30 --max-cost 40
+  orchestrate limits migrate-typescript-2026-11-30 --max-agents 20 --max-duration 6h
+  orchestrate limits migrate-typescript-2026-11-30 --max-output-tokens none
+
+0 allows none, `none` takes a limit away. Agents above a lowered limit end their turn and wait for an answer.
+"""
 
 
 def register(application: typer.Typer) -> None:
@@ -51,6 +72,10 @@ def register(application: typer.Typer) -> None:
     application.command("cancel", help="Stop a task; what was done is kept.", epilog=_CANCEL)(cancel)
     application.command("approve", help="Approve a phase that waits.", epilog=_APPROVE)(approve)
     application.command("reject", help="Reject a phase that waits, with a remark.", epilog=_APPROVE)(reject)
+    application.command("pause", help="Have all agents hand off and wait.", epilog=_PAUSE)(pause)
+    application.command("unpause", help="Go on after a pause.", epilog=_PAUSE)(unpause)
+    application.command("guide", help="Tell the agents something.", epilog=_GUIDE)(guide)
+    application.command("limits", help="Raise or lower the limits of a running task.", epilog=_LIMITS)(limits)
     application.command("answer", help="Answer what a task asks.", epilog=_ANSWER)(answer)
 
 
@@ -82,6 +107,55 @@ def answer(
 ) -> None:
     """Answer an attention item."""
     asyncio.run(_answer(task_id, service_for(task_id), attention_id, choice, comment))
+
+
+def pause(task_id: TaskId) -> None:
+    """Pause a task."""
+    asyncio.run(_steer(task_id, service_for(task_id), "pause", {}))
+
+
+def unpause(task_id: TaskId) -> None:
+    """Let a task go on."""
+    asyncio.run(_steer(task_id, service_for(task_id), "unpause", {}))
+
+
+def guide(
+    task_id: TaskId,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the agents are told.")],
+    step: Annotated[int | None, typer.Option(metavar="N", help="Only those of this step.")] = None,
+) -> None:
+    """Tell the agents something."""
+    if not text.strip():
+        raise Refused("the remark is empty: say what the agents should know")
+    asyncio.run(_steer(task_id, service_for(task_id), "guide", {"text": text, "step": step}))
+
+
+def limits(
+    task_id: TaskId,
+    max_cost: Annotated[str | None, typer.Option(metavar="USD", help="Cost of all agents.")] = None,
+    max_output_tokens: Annotated[str | None, typer.Option(metavar="N", help="Output tokens of all agents.")] = None,
+    max_duration: Annotated[str | None, typer.Option(metavar="TIME", help="Since its start, such as 2h.")] = None,
+    max_agents: Annotated[int | None, typer.Option(metavar="N", min=0, help="Agents, successors included.")] = None,
+    max_model_calls: Annotated[str | None, typer.Option(metavar="N", help="Model calls of all agents.")] = None,
+) -> None:
+    """Change limits."""
+    given = {
+        "max_cost_usd": max_cost,
+        "max_output_tokens": max_output_tokens,
+        "max_duration": max_duration,
+        "max_agents": max_agents,
+        "max_model_calls": max_model_calls,
+    }
+    named = {key: None if value == "none" else value for key, value in given.items() if value is not None}
+    if not named:
+        raise Refused("no limit is named; for example: --max-cost 40")
+    from baton.steering import given_limits
+
+    try:
+        given_limits(named)
+    except ValueError as error:
+        raise Refused(str(error)) from error
+    asyncio.run(_steer(task_id, service_for(task_id), "set_limits", named))
 
 
 async def _task(task_id: str, service: "Service") -> tuple["Task", "Look"]:
@@ -121,8 +195,7 @@ async def _decide(task_id: str, service: "Service", decision: str, phase: str | 
     if not look.hint and not wanted:
         raise Refused(_nothing_asked(f"no approval{f' of {phase}' if phase else ''} is waited for", look.status))
     named = phase or (wanted[0].phase if wanted else None) or "planning"
-    await task.signal(decision, {"phase": named, "comment": comment})
-    await _say_taken(task, look, wanted[0].id if wanted else None, f"{named}: {decision} was sent to {task_id}")
+    await _tell(task, look, decision, {"phase": named, "comment": comment})
 
 
 async def _answer(task_id: str, service: "Service", attention_id: str, choice: str, comment: str) -> None:
@@ -130,28 +203,20 @@ async def _answer(task_id: str, service: "Service", attention_id: str, choice: s
     item = next((item for item in look.status.attention if item.id == attention_id), None)
     if not look.hint and item is None:
         raise Refused(_nothing_asked(f"{attention_id!r} is not asked", look.status))
-    if item is not None and choice not in item.choices:
-        raise Refused(f"{choice!r} is no choice for {attention_id}; the choices are: {', '.join(item.choices)}")
-    payload: dict[str, Any] = {"attention_id": attention_id, "choice": choice, "comment": comment}
-    await task.signal("answer", payload)
-    await _say_taken(task, look, attention_id, f"{attention_id}: {choice} was sent to {task_id}")
+    await _tell(task, look, "answer", {"attention_id": attention_id, "choice": choice, "comment": comment})
 
 
-async def _say_taken(task: "Task", before: "Look", attention_id: str | None, sent: str) -> None:
-    """Say that the answer was sent, and whether the task has taken it. Raises `Refused` when it did not want it."""
-    for _ in range(_TAKEN_LIMIT_SECONDS * 5):
-        look = await task.look(before)
-        refused = [text for text in look.status.rejected_signals if text not in before.status.rejected_signals]
-        if refused:
-            raise Refused("; ".join(refused))
-        if look.hint:
-            show([Line(f"{sent}; {look.hint}: it is taken as soon as the worker is back")])
-            return
-        if look.closed or attention_id not in {item.id for item in look.status.attention}:
-            show([Line(f"{sent}, and taken.")])
-            return
-        await asyncio.sleep(0.2)
-    show([Line(f"{sent}; it is not taken yet: orchestrate status {task.task_id}")])
+async def _steer(task_id: str, service: "Service", act: str, payload: dict[str, Any]) -> None:
+    task, look = await _task(task_id, service)
+    await _tell(task, look, act, payload)
+
+
+async def _tell(task: "Task", look: "Look", act: str, payload: dict[str, Any]) -> None:
+    """Tell the task, and say what it answered; while the worker is away it gets a signal, and that is said."""
+    answer = await task.tell(act, payload, worker_away=bool(look.hint))
+    if answer is None:
+        answer = f"{act} was sent; no worker answers now: it is taken as soon as one is back"
+    show([Line(f"{task.task_id}: {answer}")])
 
 
 def _nothing_asked(what: str, status: "TaskStatus") -> str:

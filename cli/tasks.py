@@ -14,10 +14,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.enums.v1 import EventType, WorkflowExecutionStatus
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.update.v1 import Outcome
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 from temporalio.service import RPCError, RPCStatusCode
 
-from baton.names import BAD_INPUT, SEARCH_ATTENTION, SEARCH_PHASE
+from baton.names import BAD_INPUT, SEARCH_ATTENTION, SEARCH_PHASE, UPDATES
 from baton.states import TaskState
 from baton.status import AgentStatus, TaskResult, TaskStatus
 from cli.exits import Refused, ServiceError
@@ -30,6 +31,8 @@ _COMPLETED = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_COMPLETED
 _CANCELED = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_CANCELED
 _TERMINATED = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_TERMINATED
 _OPEN = (_RUNNING, _CONTINUED)
+
+_UPDATE_LIMIT = timedelta(seconds=8)
 
 WORKER_AWAY = "the worker does not answer now; this is what was known last"
 SERVER_AWAY = "the Temporal server does not answer now; this is what was known last"
@@ -84,6 +87,25 @@ class Task:
             await self._server.signal(self.task_id, name, payload)
         except RPCError as error:
             self._explain(error)
+
+    async def tell(self, name: str, payload: dict[str, Any], *, worker_away: bool = False) -> str | None:
+        """Tell the task something, as the update of a signal; its answer in a sentence.
+
+        None where no worker answers in time: then the signal was sent, which the server keeps. Raises `Refused` where
+        the task says that it makes no sense.
+        """
+        outcome: Outcome | None = None
+        if not worker_away:
+            try:
+                outcome = await self._server.update(self.task_id, UPDATES[name], payload, _UPDATE_LIMIT)
+            except RPCError as error:
+                self._explain(error)
+        if outcome is None:
+            await self.signal(name, payload)
+            return None
+        if outcome.HasField("failure"):
+            raise Refused(outcome.failure.message)
+        return str(decoded(outcome.success.payloads[0]))
 
     async def cancel(self) -> None:
         """Ask the task to stop; it still reports what was done."""

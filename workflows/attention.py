@@ -64,14 +64,6 @@ class Attention:
         self.answers[name] = Answer(choice=choice, comment=comment)
         return self._open[name]
 
-    def answer_phase(self, phase: str, choice: str, comment: str) -> None:
-        """Take an approval or rejection of a phase."""
-        for item in self._open.values():
-            if item.kind == "approval" and item.phase == phase:
-                self.answer(item.id, choice, comment)
-                return
-        self.reject(f"{choice} of phase {phase!r}: no such approval is waited for")
-
     def fault(self, name: str, choice: str) -> str | None:
         """Why this answer makes no sense now, or None."""
         item = self._open.get(name)

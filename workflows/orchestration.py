@@ -16,7 +16,6 @@ with workflow.unsafe.imports_passed_through():
     from baton import rows
     from baton.messages import (
         AgentEvent,
-        Direction,
         OpenTask,
         TaskInput,
     )
@@ -31,6 +30,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.failures import reason_of, type_of
     from workflows.integration import Integration
     from workflows.planning import MAX_REPLANS, Planning
+    from workflows.surface import Surface
     from workflows.task_run import TaskRun, raise_if_cancelled
 
 
@@ -43,6 +43,7 @@ class OrchestrationWorkflow:
         self._run = TaskRun(task)
         self._planning = Planning(self._run)
         self._integration = Integration(self._run)
+        self._surface = Surface(self._run)
 
     # --- outside -------------------------------------------------------------------------------------------------
 
@@ -74,69 +75,105 @@ class OrchestrationWorkflow:
     @workflow.signal
     def approve(self, request: Any = None) -> None:
         """Approve a phase: `{"phase": "planning", "comment": "…"}`."""
-        self._answer_phase("approve", request)
+        self._surface.at_once("approve", request)
 
     @workflow.signal
     def reject(self, request: Any = None) -> None:
         """Reject a phase, with a remark."""
-        self._answer_phase("reject", request)
+        self._surface.at_once("reject", request)
 
     @workflow.signal
     async def answer(self, request: Any = None) -> None:
         """Answer an attention item: `{"attention_id": "…", "choice": "…", "comment": "…"}`."""
-        given, attention = self._given("answer", request), self._run.attention
-        name, choice = str(given.get("attention_id", "")), str(given.get("choice", ""))
-        item = attention.answer(name, choice, str(given.get("comment", "")))
-        if item is not None and item.workflow_id:
-            attention.take(name)
-            await self._run.direct(item.workflow_id, Direction(kind="choice", text=choice))
+        await self._surface.signal("answer", request)
 
     @workflow.signal
     async def pause(self, request: Any = None) -> None:
         """Have all agents hand off and wait."""
-        await self._set_paused(True)
+        await self._surface.signal("pause", request)
 
     @workflow.signal
     async def unpause(self, request: Any = None) -> None:
         """Go on after a pause."""
-        await self._set_paused(False)
+        await self._surface.signal("unpause", request)
 
     @workflow.signal
     async def guide(self, request: Any = None) -> None:
-        """A remark for the running agents, or for those of one step: `{"text": "…", "step": 2}`."""
-        given = self._given("guide", request)
-        text, step = str(given.get("text", "")).strip(), given.get("step")
-        chosen = [a for a in self._run.status.agents_at_work if step is None or a.step == step]
-        if not text or not chosen:
-            self._run.attention.reject("guide: " + ("no such agent is at work" if text else "the remark has no text"))
-        for agent in chosen if text else ():
-            await self._run.direct(agent.workflow_id, Direction(kind="guidance", text=text))
+        """A remark for all agents, or for those of one step: `{"text": "…", "step": 2}`."""
+        await self._surface.signal("guide", request)
+
+    @workflow.signal
+    async def set_limits(self, request: Any = None) -> None:
+        """Raise or lower limits: `{"max_cost_usd": 40}`."""
+        await self._surface.signal("set_limits", request)
+
+    @workflow.update
+    async def approve_phase(self, request: Any = None) -> str:
+        """As the signal `approve`; what makes no sense is refused at once."""
+        return await self._surface.update("approve", request)
+
+    @approve_phase.validator
+    def _check_approve_phase(self, request: Any = None) -> None:
+        self._surface.check("approve", request)
+
+    @workflow.update
+    async def reject_phase(self, request: Any = None) -> str:
+        """As the signal `reject`; what makes no sense is refused at once."""
+        return await self._surface.update("reject", request)
+
+    @reject_phase.validator
+    def _check_reject_phase(self, request: Any = None) -> None:
+        self._surface.check("reject", request)
+
+    @workflow.update
+    async def answer_attention(self, request: Any = None) -> str:
+        """As the signal `answer`; what makes no sense is refused at once."""
+        return await self._surface.update("answer", request)
+
+    @answer_attention.validator
+    def _check_answer_attention(self, request: Any = None) -> None:
+        self._surface.check("answer", request)
+
+    @workflow.update
+    async def pause_task(self, request: Any = None) -> str:
+        """As the signal `pause`; what makes no sense is refused at once."""
+        return await self._surface.update("pause", request)
+
+    @pause_task.validator
+    def _check_pause_task(self, request: Any = None) -> None:
+        self._surface.check("pause", request)
+
+    @workflow.update
+    async def unpause_task(self, request: Any = None) -> str:
+        """As the signal `unpause`; what makes no sense is refused at once."""
+        return await self._surface.update("unpause", request)
+
+    @unpause_task.validator
+    def _check_unpause_task(self, request: Any = None) -> None:
+        self._surface.check("unpause", request)
+
+    @workflow.update
+    async def give_guidance(self, request: Any = None) -> str:
+        """As the signal `guide`; what makes no sense is refused at once."""
+        return await self._surface.update("guide", request)
+
+    @give_guidance.validator
+    def _check_give_guidance(self, request: Any = None) -> None:
+        self._surface.check("guide", request)
+
+    @workflow.update
+    async def change_limits(self, request: Any = None) -> str:
+        """As the signal `set_limits`; what makes no sense is refused at once."""
+        return await self._surface.update("set_limits", request)
+
+    @change_limits.validator
+    def _check_change_limits(self, request: Any = None) -> None:
+        self._surface.check("set_limits", request)
 
     @workflow.signal
     async def agent_event(self, event: AgentEvent) -> None:
         """An agent tells how it stands."""
         await self._run.take_event(event)
-
-    def _given(self, signal: str, request: Any) -> dict[str, Any]:
-        """The payload of a signal, whatever a client sent; one that is no object is noted."""
-        if request is not None and not isinstance(request, dict):
-            self._run.attention.reject(f"{signal}: the payload must be a JSON object, not {type(request).__name__}")
-        return request if isinstance(request, dict) else {}
-
-    def _answer_phase(self, choice: str, request: Any) -> None:
-        given = self._given(choice, request)
-        phase, comment = str(given.get("phase", "planning")), str(given.get("comment", ""))
-        self._run.attention.answer_phase(phase, choice, comment)
-
-    async def _set_paused(self, paused: bool) -> None:
-        run = self._run
-        if run.status.paused == paused:
-            run.attention.reject(f"{'pause' if paused else 'unpause'}: it is {'' if paused else 'not '}paused")
-            return
-        run.update(paused=paused)
-        run.happened("paused: the agents hand off and wait" if paused else "goes on after the pause")
-        for agent in run.status.agents_at_work:
-            await run.direct(agent.workflow_id, Direction(kind="pause" if paused else "unpause"))
 
     # --- the flow ------------------------------------------------------------------------------------------------
 
@@ -144,10 +181,9 @@ class OrchestrationWorkflow:
     async def run(self, task: TaskInput) -> TaskResult:
         """Do the task."""
         _refuse_bad_input(task)
-        clock: asyncio.Task[None] | None = None
         try:
             await self._open()
-            clock = asyncio.create_task(self._run.end_in_time())
+            self._run.start_clock()
             self._run.enter("planning")
             if not task.plan_only:
                 self._integration.start_baseline()
@@ -171,8 +207,7 @@ class OrchestrationWorkflow:
                 raise
             return await self._close(failure=reason_of(error))
         finally:
-            if clock is not None:
-                clock.cancel()
+            self._run.stop_clock()
 
     async def _execute(self, plan: Plan) -> Plan:
         """Execute the plan, and new plans for what is left as long as a person asks for one; returns the last."""

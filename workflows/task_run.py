@@ -44,6 +44,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.states import AgentEnd, TaskState
     from baton.status import TaskStatus, details_markdown, title_of
     from baton.status_changes import with_event, with_happening
+    from baton.steering import LimitsChange, Remark
     from workflows import policies
     from workflows.agent import AgentWorkflow
     from workflows.attention import Attention
@@ -83,6 +84,10 @@ class TaskRun:
         self.verdicts: tuple[GateVerdict, ...] = ()
         self.books = Allowances(kept_for_integrator=1 if task.integration else 0)
         self.time_is_up = False
+        self.guidance: list[Remark] = []
+        self._clock: asyncio.Task[None] | None = None
+        self._starting: set[str] = set()
+        self._running: dict[str, int | None] = {}
         self._opened: OpenedTask | None = None
         self._active_before = timedelta()
         self._keeping = Keeping(self.task_id, self.progress)
@@ -110,14 +115,10 @@ class TaskRun:
 
     def take_opened(self, opened: OpenedTask) -> None:
         """The task is open."""
-        self._opened, self.head = opened, opened.base_commit
+        self.head = opened.base_commit
         self._keeping.host_queue = opened.host_queue
         self.keeps_progress = workflow.patched(PROGRESS)
-        limits = opened.settings.limits
-        self.books.cap = TurnLimits(
-            cost_usd=limits.cost_usd, output_tokens=limits.output_tokens, model_calls=limits.model_calls
-        )
-        self.books.most_agents = opened.settings.max_agents
+        self._use(opened)
         self.update(
             repository=opened.source,
             base_commit=opened.base_commit,
@@ -125,6 +126,23 @@ class TaskRun:
             artifacts=opened.artifacts,
             warnings=opened.warnings,
         )
+
+    def set_limits(self, change: LimitsChange) -> None:
+        """Other limits from now on, for what has not started yet."""
+        self._use(self.opened.model_copy(update={"settings": change.applied(self.opened.settings)}))
+        self.happened(f"limits were changed: {change.told()}")
+        if "max_duration" in change.model_fields_set:
+            self.time_is_up = False
+            self.stop_clock()
+            self.start_clock()
+
+    def _use(self, opened: OpenedTask) -> None:
+        self._opened = opened
+        limits = opened.settings.limits
+        self.books.cap = TurnLimits(
+            cost_usd=limits.cost_usd, output_tokens=limits.output_tokens, model_calls=limits.model_calls
+        )
+        self.books.most_agents = opened.settings.max_agents
 
     def limit_reached(self) -> str | None:
         """Why no further agent may start, in a sentence; None when one may."""
@@ -143,6 +161,8 @@ class TaskRun:
             asked=self.attention.asked,
             answers=dict(self.attention.answers),
             remarks=tuple(self.remarks),
+            guidance=tuple(self.guidance),
+            settings=self.opened.settings,
             round=self.round,
             plan=self.plan,
             approved=self.approved,
@@ -208,14 +228,18 @@ class TaskRun:
         raise_if_cancelled()
         part = self.books.hold(workflow_id, max(1, chains - self.books.running))
         subject = assignment.step.description if assignment.step else assignment.task
+        guidance = (*assignment.guidance, *self._guidance_for(assignment))
+        self._starting.add(workflow_id)
+        self._running[workflow_id] = assignment.step.step if assignment.step else None
         try:
             chain = await workflow.start_child_workflow(
                 AgentWorkflow.run,
-                assignment.model_copy(update={"allowance": part}),
+                assignment.model_copy(update={"allowance": part, "guidance": guidance}),
                 id=workflow_id,
                 id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
                 static_summary=f"{assignment.name}: {subject}"[:200],
             )
+            self._starting.discard(workflow_id)
             result = await _end_of(chain, workflow_id)
         except ChildWorkflowError as error:
             cancelled = is_cancelled_exception(error)
@@ -226,12 +250,26 @@ class TaskRun:
                 items=tuple(ItemRecord(item=item) for item in assignment.items),
                 commit=assignment.start_commit,
             )
+        self._starting.discard(workflow_id)
         self.books.settle(workflow_id, result.totals.usage)
         self._chains.pop(workflow_id, None)
+        self._running.pop(workflow_id, None)
         at_work = tuple(agent for agent in self.status.agents_at_work if agent.workflow_id != workflow_id)
         agents = self.status.agents + result.totals.agents
         self.update(usage=self.books.settled, agents=agents, agents_at_work=at_work)
         return result
+
+    def running_chains(self, step: int | None = None) -> tuple[str, ...]:
+        """The workflow ids of the chains that run, or of one step's; those that told first come first."""
+        told = [agent.workflow_id for agent in self.status.agents_at_work if step in {None, agent.step}]
+        silent = [name for name, own in self._running.items() if name not in told and step in {None, own}]
+        return (*told, *silent)
+
+    def _guidance_for(self, assignment: Assignment) -> tuple[str, ...]:
+        """What was said for all agents or for this step, and the agent does not know yet."""
+        step = assignment.step.step if assignment.step else None
+        said = (remark.text for remark in self.guidance if remark.step in {None, step})
+        return tuple(text for text in said if text not in assignment.guidance)
 
     async def take_event(self, event: AgentEvent) -> None:
         """An agent tells how it stands, asks something, or asks for a successor."""
@@ -253,7 +291,16 @@ class TaskRun:
         elif event.kind == "started" and self.time_is_up:
             await self.direct(event.workflow_id, Direction(kind="stop", text=self.limit_reached() or ""))
 
-    async def end_in_time(self) -> None:
+    def start_clock(self) -> None:
+        """From now on the time limit is watched."""
+        self._clock = asyncio.create_task(self._end_in_time())
+
+    def stop_clock(self) -> None:
+        """No time limit is watched any more."""
+        if self._clock is not None:
+            self._clock.cancel()
+
+    async def _end_in_time(self) -> None:
         """When the task's time is up, have every agent end with what it did, and start no further one."""
         limit = self.opened.settings.limits.duration
         if limit is None:
@@ -266,6 +313,8 @@ class TaskRun:
 
     async def direct(self, workflow_id: str, direction: Direction) -> None:
         """Pass something on to a running agent."""
+        if workflow_id in self._starting:
+            await workflow.wait_condition(lambda: workflow_id not in self._starting)
         try:
             await workflow.get_external_workflow_handle(workflow_id).signal("direct", direction)
         except ApplicationError:

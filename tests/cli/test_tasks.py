@@ -24,6 +24,7 @@ from baton.messages import TaskInput
 from baton.names import BAD_INPUT, ORCHESTRATION_WORKFLOW, TASK_QUEUE
 from baton.states import TaskState
 from baton.status import Happening, TaskResult, TaskStatus
+from cli import tasks
 from cli.checks import Source
 from cli.dev_server import server_binary
 from cli.exits import Refused
@@ -58,6 +59,16 @@ class ScriptedWorkflow:
     def approve(self, request: dict[str, Any]) -> None:
         text = f"approved {request['phase']}"
         self._status = self._status.model_copy(update={"happenings": (Happening(at=workflow.now(), text=text),)})
+
+    @workflow.update
+    def approve_phase(self, request: dict[str, Any]) -> str:
+        self.approve(request)
+        return "taken"
+
+    @approve_phase.validator
+    def _check(self, request: dict[str, Any]) -> None:
+        if request["phase"] != "planning":
+            raise ApplicationError("no such approval is waited for")
 
     @workflow.run
     async def run(self, task: TaskInput) -> TaskResult:
@@ -131,6 +142,31 @@ async def test_a_waiting_task_ends_the_following_and_takes_an_answer(client: Cli
     assert ending.state is TaskState.DONE
     assert said[0].endswith("  planning")
     assert any(line.endswith("approved planning") for line in said)
+
+
+async def test_what_a_task_is_told_is_answered_or_refused(client: Client) -> None:
+    async with working(client):
+        task = await started(client, "wait")
+        with pytest.raises(Refused, match="no such approval is waited for"):
+            await task.tell("approve", {"phase": "integration"})
+        assert await task.tell("approve", {"phase": "planning"}) == "taken"
+        _, ending = await follow(task, patient=True, view=PlainView(lambda _: None))
+    assert ending is not None
+    assert ending.state is TaskState.DONE
+
+
+async def test_without_a_worker_it_is_told_by_a_signal_that_is_kept(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "_UPDATE_LIMIT", QUICK)
+    async with working(client):
+        task = await started(client, "wait")
+        await follow(task, patient=False, view=PlainView(lambda _: None))
+    assert await task.tell("approve", {"phase": "planning"}) is None
+    async with working(client):
+        _, ending = await follow(task, patient=True, view=PlainView(lambda _: None))
+    assert ending is not None
+    assert ending.state is TaskState.DONE
 
 
 @pytest.mark.parametrize(

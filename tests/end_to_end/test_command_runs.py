@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli import stand_in
+from cli.dev_server import server_binary
 from cli.service import stop
 
 pytestmark = pytest.mark.end_to_end
@@ -129,10 +130,66 @@ def test_a_task_waits_for_approval_and_goes_on(desk: Desk) -> None:
     assert wrong_choice.returncode == 2
     assert "approve, reject" in wrong_choice.stderr
     assert desk.run("answer", task_id, "approval-7", "approve").returncode == 2
-    assert "and taken" in desk.run("approve", task_id).stdout
+    assert "planning: approve was taken" in desk.run("approve", task_id).stdout
     assert desk.run("watch", task_id).returncode == 4
     assert "integration: approve" in desk.run("approve", task_id).stdout
     assert desk.run("watch", task_id).returncode == 0
+
+
+def test_a_task_is_steered(desk: Desk) -> None:
+    task_id = task_of(desk.run(TASK, "--approve-phases", "--gate", GATE).stdout)
+    assert "the agents hand off and wait" in desk.run("pause", task_id).stdout
+    again = desk.run("pause", task_id)
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "it is paused" in again.stderr
+    assert "every agent that starts later" in desk.run("guide", task_id, "Keep the names").stdout
+    assert "there is no step 9" in desk.run("guide", task_id, "x", "--step", "9").stderr
+    assert "max cost usd 40" in desk.run("limits", task_id, "--max-cost", "40", "--max-agents", "12").stdout
+    assert "no duration" in desk.run("limits", task_id, "--max-duration", "soon").stderr
+    assert json.loads(desk.run("status", task_id, "--json").stdout)["paused"] is True
+    assert "the task goes on" in desk.run("unpause", task_id).stdout
+    desk.run("approve", task_id)
+    assert desk.run("watch", task_id).returncode == 4
+    desk.run("approve", task_id)
+    assert "guidance was given" in desk.run("status", task_id, "--json").stdout
+    assert desk.run("watch", task_id).returncode == 0
+
+
+def test_the_stock_tool_starts_signals_asks_cancels_and_terminates(desk: Desk) -> None:
+    address = json.loads(desk.run("up", "--json").stdout)["address"]
+
+    def temporal(*arguments: str) -> str:
+        done = subprocess.run(
+            [server_binary(), "workflow", *arguments, "--address", address, "-o", "json"],
+            env=desk.environment | {"TEMPORAL_ADDRESS": address},
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_SECONDS,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def start(task_id: str) -> None:
+        given = {"task": TASK, "repository": str(desk.repository), "settings": {"requireApproval": True}}
+        names = ("--type", "OrchestrationWorkflow", "--task-queue", "baton")
+        temporal("start", *names, "--workflow-id", task_id, "--input", json.dumps(given))
+        assert desk.run("watch", task_id).returncode == 4
+
+    start("stock-one")
+    temporal("signal", "-w", "stock-one", "--name", "approve", "--input", '{"phase": "nowhere"}')
+    assert "'nowhere'" in temporal("query", "-w", "stock-one", "--type", "status")
+    temporal("signal", "-w", "stock-one", "--name", "set_limits", "--input", '{"max_cost_usd": 40}')
+    temporal("signal", "-w", "stock-one", "--name", "guide", "--input", '{"text": "Keep the names"}')
+    temporal("signal", "-w", "stock-one", "--name", "approve", "--input", '{"phase": "planning"}')
+    assert desk.run("watch", "stock-one").returncode == 4
+    updated = ("update", "execute", "-w", "stock-one", "--name", "approve_phase", "--input", '{"phase": "integration"}')
+    assert "integration: approve was taken" in temporal(*updated)
+    assert desk.run("watch", "stock-one").returncode == 0
+    for way in ("cancel", "terminate"):
+        start(f"stock-{way}")
+        temporal(way, "-w", f"stock-{way}")
+        assert desk.run("watch", f"stock-{way}").returncode == 1
+        assert json.loads(desk.run("status", f"stock-{way}", "--json").stdout)["state"] == "cancelled"
 
 
 def test_a_waiting_task_is_cancelled(desk: Desk) -> None:

@@ -1,0 +1,56 @@
+"""What a person may tell a running task, read from whatever a client sent."""
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from baton.settings import Limits, Settings
+from baton.steering import Remark, given_limits, given_object, given_remark
+
+
+def test_only_named_limits_change() -> None:
+    before = Settings(max_agents=7, limits=Limits(cost_usd=Decimal(3), output_tokens=500))
+    after = given_limits({"max_cost_usd": "40", "max_output_tokens": None, "max_duration": "2h"}).applied(before)
+    assert (after.limits.cost_usd, after.limits.output_tokens, after.max_agents) == (Decimal(40), None, 7)
+    assert after.limits.duration == timedelta(hours=2)
+    assert given_limits({"max_agents": 0}).applied(before).max_agents == 0
+
+
+def test_a_change_is_told_with_what_was_named() -> None:
+    assert given_limits({"max_cost_usd": 40, "max_model_calls": None}).told() == (
+        "max cost usd 40, max model calls none"
+    )
+
+
+@pytest.mark.parametrize(
+    ("payload", "named"),
+    [
+        ({}, "no limit is named"),
+        ({"max_cost": 4}, "allowed are max_cost_usd"),
+        ({"max_cost_usd": -1}, "max_cost_usd: Input should be greater"),
+        ({"max_cost_usd": "NaN"}, "max_cost_usd"),
+        ({"max_duration": "soon"}, "no duration; write for example"),
+        ({"max_agents": None}, "max_agents"),
+        ({"max_output_tokens": "many"}, "max_output_tokens"),
+    ],
+)
+def test_limits_that_make_no_sense(payload: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValueError, match="set_limits") as raised:
+        given_limits(payload)
+    assert named in str(raised.value)
+
+
+def test_remarks() -> None:
+    assert given_remark({"text": " keep the names "}) == Remark(text="keep the names")
+    assert given_remark({"text": "x", "step": 2}).step == 2
+    for payload in ({}, {"text": " "}, {"text": 3}, {"text": "x", "step": "second"}, {"text": "x", "to": 1}):
+        with pytest.raises(ValueError, match="guide"):
+            given_remark(payload)
+
+
+def test_a_payload_is_an_object() -> None:
+    assert given_object("pause", None) == {}
+    with pytest.raises(ValueError, match="must be a JSON object, not list"):
+        given_object("pause", [])
