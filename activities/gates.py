@@ -4,6 +4,7 @@ A gate passes only when its command ran and said so: what cannot start, runs out
 would test the user's checkout is inconclusive, with the reason.
 """
 
+import asyncio
 import re
 import shutil
 import tempfile
@@ -12,31 +13,26 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
 from typing import Protocol
-from xml.etree import ElementTree as Xml
 
 from activities.commands import NOT_EXECUTABLE, NOT_FOUND, CommandResult, ProcessGroup, Sandbox, run
 from activities.gate_discovery import discover
+from activities.junit import read_cases
 from activities.python_origin import project_environment, workspace_first
 from activities.sandbox import programs_named
+from baton.diagnostics import diagnostics
 from baton.durations import format_duration
-from baton.findings import (
-    SUMMARY_CHARACTERS,
-    GateKind,
-    GateOutcome,
-    GateResult,
-    GateSpec,
-    failure_fields,
-    named_failures,
-)
+from baton.failures import Observed, Outcome, details_of, failure_fields
+from baton.findings import SUMMARY_CHARACTERS, GateKind, GateOutcome, GateResult, GateSpec
+from baton.gate_output import found_no_tests, observe, without_colour
 from baton.models import Stored
 
 __all__ = ["Gates", "Preparation", "Runner", "discover", "prepare"]
 
 OUTPUT_LIMIT_BYTES = 4_000_000
 TAIL_CHARACTERS = 8_000
-REPORT_LIMIT_BYTES = 20_000_000
 SETUP_TIME_LIMIT = timedelta(minutes=30)
 _KILLED = 128 + 9
+_TESTING_KINDS = frozenset((GateKind.TEST, GateKind.COVERAGE, GateKind.CUSTOM))
 _IMPORTING_KINDS = frozenset((GateKind.TEST, GateKind.COVERAGE, GateKind.CUSTOM))
 _NO_MODULE = re.compile(r"^\S*(?:python|pypy)\S*: No module named (?P<name>\S+)$", re.MULTILINE)
 _PYTEST_REASONS = {
@@ -44,7 +40,6 @@ _PYTEST_REASONS = {
     4: "pytest refused its command line or configuration",
     5: "no tests were collected",
 }
-_COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Runner(Protocol):
@@ -111,7 +106,7 @@ class Gates:
                 on_start=on_start,
                 sandbox=inside,
             )
-            return _judged(spec, _without_place(done, workspace), _read_report(report))
+            return _judged(spec, *await asyncio.to_thread(_observed, spec, done, report, workspace))
 
 
 async def prepare(
@@ -144,14 +139,23 @@ async def prepare(
     return Preparation(copied=tuple(copied), refused=tuple(refused))
 
 
-def _judged(spec: GateSpec, done: CommandResult, tests: tuple[int, list[str]] | None) -> GateResult:
-    reason = _why_inconclusive(spec, done, tests)
+def _observed(spec: GateSpec, done: CommandResult, report: Path, workspace: Path) -> tuple[CommandResult, Observed]:
+    """The run with paths as they are in every workspace, and what it saw: its JUnit file, else its output."""
+    done = _without_place(done, workspace)
+    cases = read_cases(report, workspace)
+    if cases is None:
+        return done, observe(done.output)
+    # One command may run tests and checkers.
+    return done, Observed(cases=cases, findings=diagnostics(without_colour(done.output)) or ())
+
+
+def _judged(spec: GateSpec, done: CommandResult, seen: Observed) -> GateResult:
+    reason = _why_inconclusive(spec, done, seen)
     if reason is not None:
         return _result(spec, GateOutcome.INCONCLUSIVE, done, reason=reason)
     if done.exit_code == 0:
-        return _result(spec, GateOutcome.PASSED, done, tests=tests[0] if tests else None)
-    failures = tests[1] if tests and tests[1] else named_failures(done.output)
-    return _result(spec, GateOutcome.FAILED, done, tests=tests[0] if tests else None, failures=failures)
+        return _result(spec, GateOutcome.PASSED, done, seen)
+    return _result(spec, GateOutcome.FAILED, done, seen)
 
 
 def _without_place(done: CommandResult, workspace: Path) -> CommandResult:
@@ -162,7 +166,7 @@ def _without_place(done: CommandResult, workspace: Path) -> CommandResult:
     return done.model_copy(update={"output": output})
 
 
-def _why_inconclusive(spec: GateSpec, done: CommandResult, tests: tuple[int, list[str]] | None) -> str | None:
+def _why_inconclusive(spec: GateSpec, done: CommandResult, seen: Observed) -> str | None:
     if done.timed_out:
         return f"it was stopped at its time limit of {format_duration(spec.timeout)}"
     if done.exit_code in (NOT_FOUND, NOT_EXECUTABLE):
@@ -171,23 +175,31 @@ def _why_inconclusive(spec: GateSpec, done: CommandResult, tests: tuple[int, lis
         return "it was killed (signal 9), perhaps because memory ran out"
     if done.exit_code != 0 and (missing := _NO_MODULE.search(done.output)):
         return f"{missing['name']} is not installed for the Python it uses: {missing[0]}"
-    if ("pytest" in spec.command or tests is not None) and done.exit_code in _PYTEST_REASONS:
+    if ("pytest" in spec.command or seen.cases is not None) and done.exit_code in _PYTEST_REASONS:
         return _PYTEST_REASONS[done.exit_code]
-    if "unittest" in spec.command and re.search(r"^Ran 0 tests", done.output, re.MULTILINE):
-        return "no tests were found"
-    return None
+    return _why_nothing_was_tested(spec, done, seen)
+
+
+def _why_nothing_was_tested(spec: GateSpec, done: CommandResult, seen: Observed) -> str | None:
+    if seen.cases is not None:
+        ran = [case for case in seen.cases if case.outcome is not Outcome.SKIPPED]
+        if ran or done.exit_code != 0:
+            return None
+        return "every test was skipped" if seen.cases else "no tests were found"
+    return "no tests were found" if spec.kind in _TESTING_KINDS and found_no_tests(done.output) else None
 
 
 def _result(
     spec: GateSpec,
     outcome: GateOutcome,
     done: CommandResult | None = None,
+    seen: Observed | None = None,
     *,
     reason: str | None = None,
-    tests: int | None = None,
-    failures: Sequence[str] = (),
 ) -> GateResult:
-    kept, left_out, fingerprint = failure_fields(failures)
+    failures = seen.failures if seen is not None and outcome is GateOutcome.FAILED else ()
+    kept, left_out, fingerprint = failure_fields(failure.name for failure in failures)
+    cases = seen.cases if seen else None
     return GateResult(
         name=spec.name,
         kind=spec.kind,
@@ -198,33 +210,23 @@ def _result(
         summary=_summary(done.output) if done else "",
         output_tail=_tail(done.output) if done else "",
         reason=reason,
-        tests=tests,
+        tests=len(cases) if cases is not None else None,
+        skipped=sum(case.outcome is Outcome.SKIPPED for case in cases) if cases is not None else None,
         failures=kept,
         failures_left_out=left_out,
         fingerprint=fingerprint,
+        details=details_of(failures),
     )
-
-
-def _read_report(path: Path) -> tuple[int, list[str]] | None:
-    """Number of tests and the names of those that failed, from a JUnit file. None without a readable one."""
-    if not path.is_file() or path.stat().st_size > REPORT_LIMIT_BYTES:
-        return None
-    try:
-        cases = list(Xml.parse(path).iter("testcase"))  # noqa: S314 (expat bounds expansion; the size is bounded above)
-    except Xml.ParseError:
-        return None
-    failed = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
-    return len(cases), ["::".join(filter(None, (case.get("classname"), case.get("name")))) for case in failed]
 
 
 def _summary(output: str) -> str:
     """The last lines that say something."""
-    lines = [line.rstrip() for line in _COLOUR.sub("", output).splitlines() if re.search(r"\w", line)]
+    lines = [line.rstrip() for line in without_colour(output).splitlines() if re.search(r"\w", line)]
     return "\n".join(line[:300] for line in lines[-15:])[-SUMMARY_CHARACTERS:]
 
 
 def _tail(output: str) -> str:
-    return _COLOUR.sub("", output)[-TAIL_CHARACTERS:]
+    return without_colour(output)[-TAIL_CHARACTERS:]
 
 
 def _last_line(output: str) -> str:

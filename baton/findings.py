@@ -5,9 +5,6 @@ could not run is inconclusive, never passed. Failures that were there before are
 wherever the gate's output names them.
 """
 
-import hashlib
-import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from enum import StrEnum
@@ -15,11 +12,9 @@ from enum import StrEnum
 from pydantic import Field
 
 from baton.durations import Duration
+from baton.failures import Failure
 from baton.models import Stored
 
-FAILURES_KEPT = 200
-"""More would not fit a small payload; the fingerprint covers all of them."""
-FAILURE_CHARACTERS = 240
 SUMMARY_CHARACTERS = 2_000
 
 
@@ -66,7 +61,8 @@ class GateResult(Stored):
     """One run of a gate.
 
     `failures` names what failed (tests, diagnostics), sorted, without line numbers and durations; `fingerprint` covers
-    all of them, also those over `FAILURES_KEPT`. `reason` says why a run is inconclusive.
+    all of them, also those over `FAILURES_KEPT`. `details`: what is known of them, of bounded size. `reason` says why a
+    run is inconclusive. `skipped`: how many of the `tests` were not run.
     """
 
     name: str
@@ -79,7 +75,9 @@ class GateResult(Stored):
     output_tail: str = ""
     reason: str | None = None
     tests: int | None = None
+    skipped: int | None = None
     failures: tuple[str, ...] = ()
+    details: tuple[Failure, ...] = ()
     failures_left_out: int = 0
     fingerprint: str = ""
 
@@ -121,32 +119,6 @@ def compare(baseline: Sequence[GateResult], now: Sequence[GateResult]) -> list[G
 def ready(verdicts: Iterable[GateVerdict]) -> bool:
     """Whether the gates let the result be called ready (invariant 8). No gates: ready."""
     return not any(verdict.blocks for verdict in verdicts)
-
-
-def named_failures(output: str) -> list[str]:
-    """The lines of a gate's output that name a failure, in a form that two runs can be compared by.
-
-    Diagnostics (`path:line:column: message`, `path(line,column): …`) and lines that report a failed test (TAP, go,
-    cargo, mocha, jest, unittest). Colours, line numbers, counters and durations are taken out; equal lines stay apart.
-    Totals such as `3 failing` change when one failure is repaired, so they only count where nothing else is named.
-    """
-    found: list[str] = []
-    totals: list[str] = []
-    for line in _COLOUR.sub("", output).splitlines():
-        text = line.strip()
-        if _DIAGNOSTIC.match(text) or _FAILED.search(text):
-            for pattern, replacement in _VOLATILE:
-                text = pattern.sub(replacement, text)
-            (totals if _TOTAL.search(text) else found).append(text[:FAILURE_CHARACTERS])
-    return found or totals
-
-
-def failure_fields(failures: Iterable[str]) -> tuple[tuple[str, ...], int, str]:
-    """`failures`, `failures_left_out` and `fingerprint` of a result, from everything that failed."""
-    ordered = sorted(_numbered(failures))
-    digest = hashlib.sha256("\n".join(ordered).encode("utf-8", "replace")).hexdigest() if ordered else ""
-    kept = tuple(name[: FAILURE_CHARACTERS + 8] for name in ordered[:FAILURES_KEPT])
-    return kept, len(ordered) - len(kept), digest
 
 
 def _verdict(before: GateResult | None, now: GateResult) -> GateVerdict:
@@ -219,31 +191,3 @@ def _fewer_tests(before: GateResult | None, now: GateResult) -> str:
     if before is None or before.tests is None or now.tests is None or now.tests >= before.tests:
         return ""
     return f"{before.tests - now.tests} fewer tests ran than on the base commit ({now.tests} of {before.tests})"
-
-
-def _numbered(failures: Iterable[str]) -> list[str]:
-    """Equal names made different, so that a second occurrence of a known failure is a new one."""
-    seen: Counter[str] = Counter()
-    numbered = []
-    for name in failures:
-        seen[name] += 1
-        numbered.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return numbered
-
-
-_COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_DIAGNOSTIC = re.compile(r"[^\s:(][^:(]*(?::\d+(?::\d+)?:|\(\d+,\d+\):) ?(?!note:)\S")
-_FAILED = re.compile(r"(?i:\bfail(?:ed|ure|ing|s)?\b|\berrors?\b)|^not ok\b|^[✗✖✘×●]|^\d+\) ")
-_TOTAL = re.compile(
-    r"^\W*\w*\W*\d+ (?:\w+ )?(?:fail(?:ed|ing|ures?)|errors?)\b|\b(?:fail(?:ed|ures?|s)?|errors?)\W{1,2}\d+\b",
-    re.IGNORECASE,
-)
-_VOLATILE = (
-    (re.compile(r"(?<=\w)(?::\d+){1,2}(?=:|\s|$)|\(\d+,\d+\)"), ""),
-    (re.compile(r"[\[(]?\b\d+(?:[.,]\d+)?\s?(?:ms|µs|s|sec|secs|seconds|min|m)\b[\])]?"), ""),
-    (re.compile(r"0x[0-9a-fA-F]+"), "0x…"),
-    (re.compile(r"^not ok \d+"), "not ok"),
-    (re.compile(r"^\d+\) "), ""),
-    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*"), ""),
-    (re.compile(r"\s+"), " "),
-)

@@ -14,6 +14,7 @@ import pytest
 
 from activities.commands import Sandbox, child_environment, find_sandbox
 from activities.gates import Gates, discover, prepare
+from activities.junit import read_cases
 from activities.sandbox import programs_named
 from baton.findings import GateKind, GateOutcome, GateResult, GateSpec, VerdictStatus, compare, ready
 
@@ -359,3 +360,81 @@ def test_programs_that_a_gate_names_stay_readable_in_a_sandbox(tmp_path: Path) -
     (tmp_path / "env" / "pyvenv.cfg").touch()
     assert programs_named(f"cd x && '{program}' -m pytest {tmp_path}/nothing") == (tmp_path / "env",)
     assert programs_named("pytest -q 'unclosed") == ()
+
+
+# Formats
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("ruff check --no-cache --isolated {} .", ("a.py: F401 `os` imported but unused",)),
+        ("mypy --no-incremental {} a.py", ("a.py: assignment Incompatible types in assignment",)),
+    ],
+)
+async def test_checkers_say_the_same_in_every_form(workspace, environment, command, expected):
+    put(workspace, {"a.py": "import os\n\nx: int = 'a'\n"})
+    forms = (
+        ["--output-format=concise", "--output-format=full", "--output-format=json"]
+        if "ruff" in command
+        else ["--pretty", "--no-pretty", "-O json"]
+    )
+    for form in forms:
+        result = await Gates().run(spec(command.format(form), GateKind.LINT, seconds=60), workspace, environment)
+        assert result.outcome is GateOutcome.FAILED
+        assert [name.startswith(start) for name, start in zip(result.failures, expected, strict=True)] == [True]
+        assert result.details[0].files == ("a.py",)
+
+
+async def test_junit_names_files_skips_and_messages(workspace, environment):
+    put(
+        workspace,
+        {
+            "calc.py": "def add(a, b):\n    raise ValueError('no sums today')\n",
+            "tests/test_calc.py": "import pytest\nfrom calc import add\nclass TestAdd:\n"
+            "    def test_add(self): assert add(1, 2) == 3\n"
+            "@pytest.mark.skip\ndef test_later(): pass\n"
+            "@pytest.mark.xfail\ndef test_wrong(): assert 0\n"
+            "@pytest.fixture\ndef broken(): raise OSError('gone')\ndef test_setup(broken): pass\n",
+        },
+    )
+    result = await outcome("python3 -m pytest -q", workspace, environment)
+    assert (result.tests, result.skipped) == (4, 2)
+    assert result.failures == ("tests.test_calc.TestAdd::test_add", "tests.test_calc::test_setup")
+    add = result.details[0]
+    assert set(add.files) == {"tests/test_calc.py", "calc.py"}
+    assert "no sums today" in add.text
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ({"test_a.py": "import pytest\n@pytest.mark.skip\ndef test_a(): pass\n"}, "every test was skipped"),
+        ({"test_a.py": "import pytest\npytest.skip('no', allow_module_level=True)\n"}, "no tests were collected"),
+    ],
+)
+async def test_a_run_that_tested_nothing_is_inconclusive(workspace, environment, files, reason):
+    put(workspace, files)
+    result = await outcome("python3 -m pytest -q", workspace, environment)
+    assert (result.outcome, result.reason) == (GateOutcome.INCONCLUSIVE, reason)
+
+
+def test_junit_files_of_other_runners_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.spec.js").touch()
+    report = tmp_path / "junit.xml"
+    report.write_text(
+        '<testsuites><testsuite name="outer"><testsuite name="inner">'
+        '<testcase name="adds" classname="sum" file="a.spec.js"><failure message="1 == 2">at a.spec.js:3:1</failure>'
+        '</testcase></testsuite><testcase name="fine" classname="sum"/><testcase name="later"><skipped/></testcase>'
+        "</testsuite></testsuites>"
+    )
+    cases = {case.name: case for case in read_cases(report, tmp_path) or ()}
+    assert {name: str(case.outcome) for name, case in cases.items()} == {
+        "sum::adds": "failed",
+        "sum::fine": "passed",
+        "later": "skipped",
+    }
+    assert cases["sum::adds"].files == ("a.spec.js",)
+    report.write_text("<testsuites><broken")
+    assert read_cases(report, tmp_path) is None
+    assert read_cases(tmp_path / "none.xml", tmp_path) is None

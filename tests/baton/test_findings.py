@@ -2,8 +2,8 @@
 
 import pytest
 
+from baton.failures import FAILURES_KEPT, failure_fields
 from baton.findings import (
-    FAILURES_KEPT,
     GateKind,
     GateOutcome,
     GateResult,
@@ -11,10 +11,9 @@ from baton.findings import (
     GateVerdict,
     VerdictStatus,
     compare,
-    failure_fields,
-    named_failures,
     ready,
 )
+from baton.gate_output import named_failures
 
 PASSED, FAILED, INCONCLUSIVE = GateOutcome.PASSED, GateOutcome.FAILED, GateOutcome.INCONCLUSIVE
 
