@@ -35,6 +35,7 @@ from activities.credentials import Credentials
 from activities.merging import Merging
 from activities.model import Model
 from activities.opening import Opening
+from activities.run_steps import RunSteps
 from activities.sandbox import Sandbox
 from activities.search_attributes import ensure_search_attributes
 from activities.store import PayloadStorage
@@ -86,6 +87,7 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
     opening = Opening(tasks, model, host_queue, Path.home(), searchable=searchable)
     task_work = TaskWork(tasks, credentials, sandbox)
     merging = Merging(tasks)
+    run_steps = RunSteps(tasks, credentials, sandbox)
     agents = Agents(tasks, model, sandbox)
     turns = Turns(tasks, model, credentials, sandbox)
     on_host: list[Callable[..., Any]] = [
@@ -99,6 +101,7 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
         task_work.write_artifacts,
         task_work.close_task,
         opening.discard_task,
+        run_steps.run_commands,
         agents.open_agent,
         agents.close_agent,
         turns.plan,

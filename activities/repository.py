@@ -101,6 +101,13 @@ class PrivateRepository:
         commit = await self.git().text("rev-parse", "--verify", self._tree(workspace).ref)
         return commit, trailers_of(await self.git().text("log", "-1", "--format=%B", commit))
 
+    async def checkpoints(self, workspace: Path, since: str) -> list[tuple[str, dict[str, str]]]:
+        """The checkpoints of the workspace after the commit `since` with their trailers, oldest first."""
+        ref = self._tree(workspace).ref
+        log = await self.git().output("log", "-z", "--reverse", "--format=%H%n%B", f"{since}..{ref}", "--")
+        entries = (entry.decode("utf-8", "replace").partition("\n") for entry in split(log))
+        return [(commit, trailers_of(text)) for commit, _, text in entries]
+
     async def reset(self, workspace: Path, commit: str | None = None) -> None:
         """Make `commit`, else the last checkpoint, the state of the workspace; ignored files stay.
 

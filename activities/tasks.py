@@ -14,6 +14,7 @@ from activities.pulse import pulse
 from activities.sandbox import Sandbox
 from activities.task_folder import TaskFolder, TaskRecord, Tasks, sandbox_for
 from activities.workspace_lock import workspace_lock
+from activities.workspace_secrets import secrets_in
 from activities.workspaces import prepare_workspace
 from baton.findings import GateResult
 from baton.messages import (
@@ -29,7 +30,7 @@ from baton.messages import (
 from baton.names import OTHER_REVISION
 from baton.plan import Plan, PlanFaults, expand
 from baton.progress import OtherRevisionError, Progress, SaveProgress
-from baton.redaction import is_secret_file, redacted, secret_values
+from baton.redaction import redacted
 from baton.report import progress_artifacts
 
 
@@ -86,7 +87,8 @@ class TaskWork:
                     sandbox=sandbox_for(folder, self._sandbox),
                     on_start=lock.remember,
                 )
-                results.append(without_secrets(done, await asyncio.to_thread(self._secrets_in, workspace)))
+                secrets = frozenset(self._credentials.secrets()) | await asyncio.to_thread(secrets_in, workspace)
+                results.append(without_secrets(done, secrets))
             await folder.repository.close_workspace(request.workspace)
         return GateResults(results=tuple(results))
 
@@ -122,12 +124,6 @@ class TaskWork:
                 async with workspace_lock(folder.lock_path(name)):
                     await folder.repository.close_workspace(name)
         self._tasks.forget(request.task_id)
-
-    def _secrets_in(self, workspace: Path) -> frozenset[str]:
-        """Values that a gate may have printed and nobody may see: credentials, and what `.env`-like files hold."""
-        files = [path for path in workspace.iterdir() if path.is_file() and is_secret_file(path.name)]
-        values = (secret_values(path.read_text(encoding="utf-8", errors="replace")) for path in files)
-        return frozenset(self._credentials.secrets()).union(*values)
 
 
 def _kept(folder: TaskFolder, new: Progress) -> Progress:

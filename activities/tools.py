@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from activities import file_tools
+from activities.allowed_commands import AllowedCommands
 from activities.commands import Captured, CommandResult
 from activities.confinement import Workspace
 from activities.process_groups import ProcessGroup
@@ -100,9 +101,9 @@ class Tools:
         self._runner = runner
         self._environment = environment
         self._available = [name for name in available if name in WORKSPACE_TOOLS]
-        self._gate_commands = frozenset(command.strip() for command in gate_commands)
         self._sandbox = sandbox
-        self._sandbox_mode = sandbox_mode
+        gates = frozenset(command.strip() for command in gate_commands)
+        self._allowed = AllowedCommands(permissions, workspace, sandbox, sandbox_mode, gates)
         self._on_start = on_start
         self._base_commit = base_commit
         self._secrets = frozenset(secrets)
@@ -170,7 +171,7 @@ class Tools:
         return path
 
     async def _bash(self, call: Bash) -> ToolResult:
-        self._require_command(call.command)
+        self._allowed.require(call.command)
         limit = timedelta(milliseconds=call.timeout_ms or TIME_LIMIT_DEFAULT_MS)
         result = await self._runner.run(
             call.command,
@@ -189,29 +190,6 @@ class Tools:
             left_out_bytes=cut.left_out_bytes + result.left_out_bytes,
             whole=output if cut.left_out_bytes else None,
         )
-
-    def _require_command(self, command: str) -> None:
-        """Raise `CallRefused` unless the command may run."""
-        if "\0" in command:
-            raise CallRefused("A command cannot hold a NUL character: write it as printf '\\0'.")
-        # Rules for files name them as the repository does, a command may name them by their place on the host.
-        for spelling in (command, command.replace(f"{self._root}/", "")):
-            decision = self._permissions.decide("bash", spelling)
-            if isinstance(decision, Denied):
-                raise CallRefused(decision.message)
-        if self._sandbox is not None or self._sandbox_mode == "off":
-            return
-        if not self._permissions.allows_command(command, self._gate_commands):
-            allowed = [
-                *sorted(self._gate_commands),
-                *(r for r in self._permissions.allow if r.lower().startswith("bash")),
-            ]
-            raise CallRefused(
-                "This command was not run: there is no sandbox on this host, so only gate commands and what the "
-                f"permissions allow can run, here: {'; '.join(allowed[:12]) or 'none'}. Use exactly one of these, and "
-                "read, grep, glob and edit for everything about files. A person can allow more with permissions.allow "
-                "in the settings, such as Bash(npm test *), or with --sandbox off."
-            )
 
     def _is_hidden(self, path: str) -> bool:
         return isinstance(self._permissions.decide("glob", path), Denied)

@@ -22,6 +22,7 @@ from activities.sandbox import Sandbox
 from activities.store import LostBlobError
 from activities.task_folder import TaskFolder, Tasks
 from activities.trace import Trace
+from activities.working_tree import TRAILER_AGENT, TRAILER_RESULT, TRAILER_TURN
 from activities.workspace_lock import WorkspaceLock, workspace_lock
 from activities.workspace_tools import workspace_tools
 from baton.conversation import (
@@ -40,8 +41,6 @@ from baton.messages import TurnOutcome, TurnRequest
 from baton.models import Stored
 from baton.names import CONVERSATION_LOST
 from baton.roles import WRITING_ROLES
-
-TRAILER_AGENT, TRAILER_TURN, TRAILER_RESULT = "Baton-Agent", "Baton-Turn", "Baton-Result"
 
 
 class _Paid(Stored):

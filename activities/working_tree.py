@@ -18,6 +18,8 @@ from baton.models import Stored
 
 REF_FILE = "baton-ref"
 """In the administrative folder of a workspace: the ref that holds its last checkpoint."""
+TRAILER_AGENT, TRAILER_TURN, TRAILER_RESULT = "Baton-Agent", "Baton-Turn", "Baton-Result"
+"""Of checkpoints: who made it, in which turn, and the node or blob that holds what it came with."""
 READY_FILE = "baton-ready"
 """There once the checkout was complete."""
 _RAW = ("--raw", "-z", "--abbrev=64", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")

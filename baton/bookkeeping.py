@@ -59,7 +59,7 @@ def _complete_item(arguments: dict[str, Any], evidence: Evidence) -> Judgement:
         evidence.facts,
         item,
         arguments.get("outcome") or "changed",
-        has_diff=_has_diff(item, evidence.changed),
+        has_diff=has_diff(item, evidence.changed),
         was_read=item in evidence.facts.read,
     )
     if not isinstance(verdict, ItemStatus):
@@ -69,8 +69,8 @@ def _complete_item(arguments: dict[str, Any], evidence: Evidence) -> Judgement:
     return Judgement(f"{item} is recorded as {verdict}. {left} items are left.", facts=TurnFacts(items=(record,)))
 
 
-def _has_diff(item: str, changed: Collection[str]) -> bool:
-    """The item, or a path in its folder with its stem, is among the changed ones."""
+def has_diff(item: str, changed: Collection[str]) -> bool:
+    """Whether the item, or a path in its folder with its stem, is among the changed ones."""
     own = Ownership(items=(item,))
     return any(isinstance(own.may_write(path, exists=True), Allowed) for path in changed)
 

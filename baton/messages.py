@@ -277,6 +277,31 @@ class StepResult(Stored):
     commit: str | None = None
 
 
+class RunCommands(Stored):
+    """Input of `run_commands`: the step whose command runs. `only_tell`: run nothing, say what is recorded."""
+
+    task_id: str
+    agent_id: str
+    step: PlanStep
+    workspace: str
+    start_commit: str
+    only_tell: bool = False
+
+
+class CommandsRun(Stored):
+    """What the commands of a step came to so far; `finished` when there is nothing left to run.
+
+    `failure`: why a command for all items failed. `refused`: why the command may not run here.
+    """
+
+    commit: str
+    records: tuple[ItemRecord, ...] = ()
+    remarks: tuple[str, ...] = ()
+    failure: str = ""
+    refused: str = ""
+    finished: bool = False
+
+
 class MergeStep(Stored):
     """Input of `merge_step`: the branches of a step's chains, in the order of its shards."""
 

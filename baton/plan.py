@@ -15,6 +15,7 @@ from pydantic import Field
 
 from baton.models import Stored, Submitted
 from baton.path_patterns import matches
+from baton.run_commands import faults_of_run
 
 MAX_STEPS = 200
 """More steps than this is a sign of a plan that lists items as steps."""
@@ -50,7 +51,13 @@ class DraftStep(Submitted):
     input_context: str | None = Field(default=None, description="A file from an earlier step's outputs")
     estimated_output_tokens: int | None = Field(default=None, ge=0)
     handoff_strategy: HandoffStrategy = HandoffStrategy.SEQUENTIAL
-    run: str | None = Field(default=None, description="A command per item ({item}) that needs no model")
+    run: str | None = Field(
+        default=None,
+        description="A shell command instead of an agent: once per item where {item} stands in it, else once for all",
+    )
+    failures_of: int | None = Field(
+        default=None, description="Instead of items: those whose command failed in this earlier step with run"
+    )
 
 
 class PlanDraft(Submitted):
@@ -77,6 +84,7 @@ class PlanStep(Stored):
     estimated_output_tokens: int | None = None
     handoff_strategy: HandoffStrategy = HandoffStrategy.SEQUENTIAL
     run: str | None = None
+    failures_of: int | None = None
 
 
 class Plan(Stored):
@@ -111,7 +119,7 @@ def expand(draft: PlanDraft, task_id: str, files: Collection[str]) -> Plan:
     Raises `PlanFaults` with every fault named.
     """
     known = files if isinstance(files, set | frozenset) else frozenset(files)
-    faults = [*_numbering_faults(draft), *_cycle_faults(draft)]
+    faults = [*_numbering_faults(draft), *_cycle_faults(draft), *_run_faults(draft)]
     steps = []
     for step in draft.plan:
         items, step_faults = _items(step, known)
@@ -152,7 +160,9 @@ def dependants(plan: Plan, numbers: Iterable[int]) -> frozenset[int]:
 
 
 def _step(draft: DraftStep, items: tuple[str, ...]) -> PlanStep:
-    return PlanStep(**draft.model_dump(exclude={"items", "select"}), items=items)
+    given_by = () if draft.failures_of is None else (draft.failures_of,)
+    waits_for = tuple(dict.fromkeys((*draft.depends_on, *given_by)))
+    return PlanStep(**draft.model_dump(exclude={"items", "select", "depends_on"}), items=items, depends_on=waits_for)
 
 
 def _numbering_faults(draft: PlanDraft) -> list[str]:
@@ -180,12 +190,39 @@ def _numbering_faults(draft: PlanDraft) -> list[str]:
 
 def _cycle_faults(draft: PlanDraft) -> list[str]:
     numbers = {step.step for step in draft.plan}
-    graph = {step.step: [d for d in step.depends_on if d in numbers and d != step.step] for step in draft.plan}
+    graph = {
+        step.step: [d for d in (*step.depends_on, step.failures_of) if d in numbers and d != step.step]
+        for step in draft.plan
+    }
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         return ["steps wait for each other in a circle: " + " -> ".join(str(number) for number in error.args[1])]
     return []
+
+
+def _run_faults(draft: PlanDraft) -> list[str]:
+    """What is wrong with steps that run commands, and with those that take what these could not do."""
+    faults = []
+    steps = {step.step: step for step in draft.plan}
+    for step in draft.plan:
+        has_items = bool(step.items) or step.select is not None
+        if step.run is not None:
+            faults += [f"step {step.step}: {fault}" for fault in faults_of_run(step.run, has_items=has_items)]
+        if step.failures_of is None:
+            continue
+        giver = steps.get(step.failures_of)
+        if giver is None or giver.run is None:
+            faults.append(f"step {step.step}: failures_of names step {step.failures_of}, which is no step with run")
+        if has_items or step.run is not None:
+            faults.append(f"step {step.step} takes the failures of a step, so it has neither items, select nor run")
+    takers = [step.failures_of for step in draft.plan if step.failures_of is not None]
+    faults += [
+        f"the failures of step {number} are given to {takers.count(number)} steps; give them to one"
+        for number in sorted(set(takers))
+        if takers.count(number) > 1
+    ]
+    return faults
 
 
 def _items(step: DraftStep, files: Collection[str]) -> tuple[tuple[str, ...], list[str]]:
@@ -210,8 +247,6 @@ def _items(step: DraftStep, files: Collection[str]) -> tuple[tuple[str, ...], li
         )
         if not selected:
             faults.append(f"step {step.step}: the selection {list(step.select.include)} matches no file")
-    if step.run is not None:
-        faults.append(f"step {step.step}: run is not available yet; describe the work instead")
     return tuple(dict.fromkeys((*step.items, *selected))), faults
 
 

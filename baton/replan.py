@@ -60,7 +60,11 @@ def remark(plan: Plan, results: Mapping[int, StepResult], records: Mapping[int, 
 
 def _renumbered(step: PlanStep, offset: int) -> PlanStep:
     return step.model_copy(
-        update={"step": step.step + offset, "depends_on": tuple(number + offset for number in step.depends_on)}
+        update={
+            "step": step.step + offset,
+            "depends_on": tuple(number + offset for number in step.depends_on),
+            "failures_of": None if step.failures_of is None else step.failures_of + offset,
+        }
     )
 
 

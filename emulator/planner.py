@@ -19,6 +19,7 @@ FEW_ITEMS = 3
 TOKENS_PER_ITEM = 900
 
 _TESTS_TOO = re.compile(r"\b(tests? (too|as well)|includ\w+ (the )?tests?|also (the )?tests?)\b", re.IGNORECASE)
+_COMMAND = re.compile(r"\bRun `([^`]*\{item\}[^`]*)`", re.IGNORECASE)
 _GREP_LINE = re.compile(r'^(?P<path>"(?:[^"\\]|\\.)*"|.+?):\d+:')
 _QUOTED = re.compile(r"'([^']+)'|\"([^\"]+)\"|`([^`]+)`")
 _EXCLUDED = ["**/test_*.py", "**/*_test.py", "**/tests/**", "**/test/**", "**/conftest.py"]
@@ -89,9 +90,29 @@ class Planner:
         budget = settings.get("output_budget") or settings.get("outputBudget") or 32_000
         return math.ceil(items * TOKENS_PER_ITEM / float(budget)) + 2 if items else 0
 
+    def _command_steps(self, items: Sequence[str], command: str) -> list[dict[str, Any]]:
+        """The command of the task for every item, and a model for what it cannot do."""
+        run = {
+            "step": 1,
+            "agent_type": "codemod",
+            "description": "Run the command of the task on every module.",
+            "run": command,
+            "items": list(items),
+        }
+        rest = {
+            "step": 2,
+            "agent_type": "formatting-modernizer",
+            "description": "Convert the modules on which the command failed (by the rules of pyupgrade and flynt).",
+            "failures_of": 1,
+            "estimated_output_tokens": TOKENS_PER_ITEM,
+        }
+        return [run, rest]
+
     def _steps(self, items: Sequence[str], *, select: bool) -> list[dict[str, Any]]:
         if not items:
             return []
+        if command := _COMMAND.search(self._task):
+            return self._command_steps(items, command[1])
         convert: dict[str, Any] = {
             "step": 1,
             "agent_type": "formatting-modernizer",
@@ -117,9 +138,11 @@ class Planner:
         return [analyse, {**convert, "step": 2, "depends_on": [1]}]
 
 
-def _announcement(count: int, steps: Sequence[object]) -> str:
+def _announcement(count: int, steps: Sequence[dict[str, Any]]) -> str:
     if not steps:
         return "No module outside the tests holds old-style formatting: there is nothing to do, and the plan says so."
+    if any("run" in step for step in steps):
+        return f"{count} modules hold old-style formatting. The command of the task does what it can; a model the rest."
     shape = "one step" if len(steps) == 1 else "an analysis first, then one conversion step"
     return f"{count} modules hold old-style formatting. Each is an item of its own; the plan is {shape}."
 

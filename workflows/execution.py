@@ -13,12 +13,16 @@ from temporalio.exceptions import ActivityError, is_cancelled_exception
 with workflow.unsafe.imports_passed_through():
     from baton import report
     from baton.assignments import executor_assignment
+    from baton.command_results import nothing_to_take, without_failures
+    from baton.ledger import ItemCounts
     from baton.messages import AgentResult, MergedStep, StepResult
     from baton.plan import Plan, PlanStep, execution_order
     from baton.results import broken, combined, not_attempted, step_result, unmerged
+    from baton.run_commands import failed
     from baton.schedule import Unit, blocked_by_failure, startable, units
     from baton.states import AgentEnd, StepStatusWord
     from baton.status_changes import with_step
+    from workflows.run_steps import run_commands
     from workflows.task_run import TaskRun, raise_if_cancelled
 
 HEAD_START = timedelta(seconds=20)
@@ -69,12 +73,14 @@ class Execution:
     async def _one(self, step: PlanStep) -> None:
         """One step to its result."""
         run = self._run
+        step = self._with_failures(step)
         try:
             result = self._hindrance(step) or await self._step(step)
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
             result = broken(step, str(error.cause or error)[:500], run.records.get(step.step, ()))
+        self._take_failures(step)
         run.results[step.step] = result
         run.status = with_step(run.status, step.step, state=str(result.status), items=result.items)
         word = str(result.status).replace("_", " ")
@@ -83,13 +89,33 @@ class Execution:
         await run.write(report.step_artifacts(result))
 
     def _hindrance(self, step: PlanStep) -> StepResult | None:
-        """Why a step cannot start, as its result; None when it can."""
+        """Why a step does not start, as its result; None when it does."""
         if blocked_by_failure(self._plan, step.step, self._run.results):
             return not_attempted(step, "a step that it depends on failed")
-        return None
+        return nothing_to_take(step) if step.failures_of is not None and not step.items else None
+
+    def _with_failures(self, step: PlanStep) -> PlanStep:
+        """The step with the items whose command failed, where it is there for those."""
+        if step.failures_of is None:
+            return step
+        run, items = self._run, failed(self._run.records.get(step.failures_of, ()))
+        run.status = with_step(run.status, step.step, items=ItemCounts(total=len(items), open=len(items)))
+        return step.model_copy(update={"items": items})
+
+    def _take_failures(self, step: PlanStep) -> None:
+        """Items that a step took count there, and no longer where their command failed."""
+        run, giver = self._run, step.failures_of
+        if giver is None or giver not in run.results:
+            return
+        left = tuple(record for record in run.records.get(giver, ()) if record.item not in step.items)
+        result = without_failures(run.results[giver], left, step.step)
+        run.records[giver], run.results[giver] = left, result
+        run.status = with_step(run.status, giver, state=str(result.status), items=result.items)
 
     async def _step(self, step: PlanStep) -> StepResult:
         run = self._run
+        if step.run is not None:
+            return await self._commands(step)
         start = run.head
         pieces = units(step, run.opened.settings.budget)
         ends = await _ended([asyncio.create_task(self._chain(step, unit, start)) for unit in pieces])
@@ -100,12 +126,27 @@ class Execution:
         worked = [
             unit for unit, end in zip(pieces, ends, strict=True) if isinstance(end, AgentResult) and end.totals.agents
         ]
-        agent = combined(step, chains, refused)
-        merged = await self._merge(step, worked) if worked else None
+        self.replan_wanted = self.replan_wanted or any(chain.end is AgentEnd.REPLAN for chain in chains)
+        return await self._merged(step, combined(step, chains, refused), worked)
+
+    async def _commands(self, step: PlanStep) -> StepResult:
+        """A step without a model, in a slot as any chain."""
+        run, unit = self._run, Unit(step=step.step)
+        taken = any(other.failures_of == step.step for other in self._plan.plan)
+        async with self._slots:
+            if run.time_is_up:
+                return not_attempted(step, run.limit_reached() or "")
+            run.status = with_step(run.status, step.step, state="running")
+            run.show()
+            ran = await run_commands(run, step, f"step-{unit.label}", taken)
+        return await self._merged(step, ran, [unit])
+
+    async def _merged(self, step: PlanStep, agent: AgentResult, pieces: Sequence[Unit]) -> StepResult:
+        """The step's result, with what its pieces did on the result of the task."""
+        merged = await self._merge(step, pieces) if pieces else None
         if merged is not None and merged.conflicts:
             agent = unmerged(agent, merged.conflicts)
-        run.records[step.step] = agent.items
-        self.replan_wanted = self.replan_wanted or any(chain.end is AgentEnd.REPLAN for chain in chains)
+        self._run.records[step.step] = agent.items
         return step_result(step, agent, merged)
 
     async def _chain(self, step: PlanStep, unit: Unit, start: str) -> AgentResult | str:

@@ -45,6 +45,9 @@ GIT: dict[str, Any] = {**_COMMON, "start_to_close_timeout": timedelta(minutes=5)
 OPEN: dict[str, Any] = {**_COMMON, "start_to_close_timeout": timedelta(minutes=30), "retry_policy": _retry(5)}
 """Cloning, and preparing a workspace with the project's set-up commands."""
 
+COMMANDS: dict[str, Any] = {**_COMMON, "start_to_close_timeout": timedelta(hours=1), "retry_policy": _retry(10)}
+"""A slice of a step's commands, its set-up and its longest command; a retry goes on behind the last checkpoint."""
+
 GATE_ATTEMPTS = 10
 """A gate that fails is a result; what is tried again is only a worker that died, and that may happen several times."""
 

@@ -44,7 +44,13 @@ def test_an_empty_plan_is_a_legitimate_outcome() -> None:
         ([step(1, items=["/etc/passwd"])], "is not a path relative to the repository"),
         ([step(1, items=["sub/.GIT/config"])], "is inside .git"),
         ([step(1, select={"include": ["*.rs"]})], "matches no file"),
-        ([step(1, run="codemod {item}")], "run is not available yet"),
+        ([step(1, run="codemod {item}")], "the step has no items"),
+        ([step(1, run="codemod '<{item}>'", items=["src/a.js"])], "inside quotes"),
+        ([step(1, run="make"), step(2, failures_of=3)], "failures_of names step 3, which is no step with run"),
+        ([step(1), step(2, failures_of=1)], "failures_of names step 1, which is no step with run"),
+        ([step(1, run="make"), step(2, failures_of=1, items=["src/a.js"])], "neither items, select nor run"),
+        ([step(1, run="make"), step(2, failures_of=1), step(3, failures_of=1)], "are given to 2 steps"),
+        ([step(1, run="make", depends_on=[2]), step(2, failures_of=1)], "in a circle"),
         ([step(1, items=["src/a.js", "src/a.js"])], "names an item twice"),
     ],
 )
@@ -63,6 +69,11 @@ def test_too_many_faults_are_cut_with_their_number() -> None:
 
 def test_a_step_may_name_what_it_creates() -> None:
     assert expanded(step(1, items=["docs/new.md"], owns=["docs/**"])).step(1).items == ("docs/new.md",)
+
+
+def test_a_step_for_failures_waits_for_the_step_that_has_them() -> None:
+    plan = expanded(step(1, run="codemod {item}", items=["src/a.js"]), step(2, failures_of=1))
+    assert (plan.step(2).depends_on, plan.step(2).failures_of) == ((1,), 1)
 
 
 def test_overlapping_steps_are_put_in_sequence_and_it_is_said() -> None:

@@ -28,6 +28,7 @@ from activities.credentials import Credentials
 from activities.merging import Merging
 from activities.model import Model
 from activities.opening import Opening
+from activities.run_steps import RunSteps
 from activities.task_folder import TaskFolder, Tasks
 from activities.tasks import TaskWork
 from activities.turn import Turns
@@ -170,6 +171,7 @@ async def running_rig(address: str, folder: Path) -> AsyncIterator[Rig]:
             Opening(tasks, model, TASK_QUEUE, folder / "home", searchable=False),
             TaskWork(tasks, credentials),
             Merging(tasks),
+            RunSteps(tasks, credentials),
             Agents(tasks, model),
             Turns(tasks, model, credentials),
         ),
