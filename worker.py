@@ -99,6 +99,7 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
         task_work.run_gates,
         task_work.publish,
         task_work.write_artifacts,
+        task_work.load_progress,
         task_work.close_task,
         opening.discard_task,
         run_steps.run_commands,

@@ -5,15 +5,16 @@ The copy among the artifacts is for people. This one is the truth, and exists wh
 
 from pathlib import Path
 
-from activities.store import write_atomically
+from activities.store import Store, write_atomically
 from baton.progress import Progress, after
 
 
 class StateFile:
     """The file below a task's folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store: Store) -> None:
         self._path = folder / "state.json"
+        self._store = store
 
     def current(self) -> Progress | None:
         """The progress that was told last; None before there is any, or when the file cannot be read."""
@@ -22,8 +23,20 @@ class StateFile:
         except (FileNotFoundError, ValueError):
             return None
 
-    def take(self, new: Progress) -> Progress:
+    def take(self, new: Progress, *, for_next_run: bool = False) -> Progress:
         """Fold in what is new; returns the whole. Raises `OtherRevisionError` when it does not fit what is here."""
         whole = after(self.current(), new)
-        write_atomically(self._path, whole.model_dump_json().encode(), replace=True)
+        data = whole.model_dump_json().encode()
+        if for_next_run:
+            self._store.enter(_key(whole.revision), data)
+        write_atomically(self._path, data, replace=True)
         return whole
+
+    def kept(self, revision: str) -> Progress | None:
+        """The progress that was kept for a next run under this name, however often it has changed since."""
+        data = self._store.entry(_key(revision))
+        return None if data is None else Progress.model_validate_json(data)
+
+
+def _key(revision: str) -> str:
+    return f"progress/{revision}"

@@ -50,7 +50,7 @@ class TaskFolder:
         self.store = Store(path / "store")
         self.conversations = Conversations(self.store)
         self.repository = PrivateRepository(path)
-        self.state = StateFile(path)
+        self.state = StateFile(path, self.store)
         self._record: TaskRecord | None = None
         self._plan: Plan | None = None
 

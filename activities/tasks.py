@@ -29,7 +29,7 @@ from baton.messages import (
 )
 from baton.names import OTHER_REVISION
 from baton.plan import Plan, PlanFaults, expand
-from baton.progress import OtherRevisionError, Progress, SaveProgress
+from baton.progress import LoadedProgress, LoadProgress, OtherRevisionError, Progress, SaveProgress
 from baton.redaction import redacted
 from baton.report import progress_artifacts
 
@@ -108,10 +108,21 @@ class TaskWork:
         artifacts, wanted = Artifacts(folder.artifacts), list(request.artifacts)
         async with pulse("writing"):
             if request.progress is not None:
-                wanted += progress_artifacts(await asyncio.to_thread(_kept, folder, request.progress))
+                wanted += progress_artifacts(await asyncio.to_thread(_kept, folder, request))
             for artifact in wanted:
                 if settings.persist_state or artifact.name.startswith(("report", "integration-report")):
                     await asyncio.to_thread(artifacts.write, artifact)
+
+    @activity.defn(name="load_progress")
+    async def load_progress(self, request: LoadProgress) -> LoadedProgress:
+        """What the next run of a task starts from."""
+        folder = self._tasks.folder(request.task_id)
+        folder.require()
+        async with pulse("reading the progress"):
+            progress = await asyncio.to_thread(folder.state.kept, request.revision)
+        if progress is None:
+            raise ApplicationError(f"the progress {request.revision} of the task is lost", non_retryable=True)
+        return LoadedProgress(opened=folder.record.opened, progress=progress)
 
     @activity.defn(name="close_task")
     async def close_task(self, request: TaskRef) -> None:
@@ -126,9 +137,11 @@ class TaskWork:
         self._tasks.forget(request.task_id)
 
 
-def _kept(folder: TaskFolder, new: Progress) -> Progress:
+def _kept(folder: TaskFolder, request: SaveProgress) -> Progress:
+    if request.progress is None:
+        raise ValueError("there is no progress to keep")
     try:
-        return folder.state.take(new)
+        return folder.state.take(request.progress, for_next_run=request.for_next_run)
     except OtherRevisionError as error:
         raise ApplicationError(str(error), type=OTHER_REVISION, non_retryable=True) from error
 

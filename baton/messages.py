@@ -27,11 +27,19 @@ from baton.settings import Settings
 from baton.states import AgentEnd, StepStatusWord
 
 
+class Carried(Stored):
+    """What one run of a task leaves to the next: where its progress is."""
+
+    host_queue: str
+    revision: str
+
+
 class TaskInput(Stored):
     """What starts a task. Only `task` and `repository` are required; the workflow id is the task id.
 
     `repository`: a path on the workers' host or a git URL. `settings`: the command-line layer, in the form of the
-    settings file. `environment`: the caller's allowed variables for gates and commands.
+    settings file. `environment`: the caller's allowed variables for gates and commands. `resume`: go on with the
+    task of this id; what is given comes on top of what it was started with. `carried`: set by the workflow itself.
     """
 
     task: str = ""
@@ -45,6 +53,7 @@ class TaskInput(Stored):
     settings: dict[str, Any] = Field(default_factory=dict)
     environment: dict[str, str] | None = None
     resume: bool = False
+    carried: Carried | None = None
 
 
 class OpenTask(Stored):

@@ -13,7 +13,7 @@ from pydantic import Field
 from baton.findings import GateResult, GateVerdict
 from baton.knowledge import Entry, Knowledge
 from baton.ledger import ItemRecord, RecordGroup, grouped, ungrouped
-from baton.messages import AgentResult, HandoffRow, StepResult, WriteArtifacts
+from baton.messages import AgentResult, HandoffRow, OpenedTask, StepResult, WriteArtifacts
 from baton.models import Stored
 from baton.plan import Plan
 from baton.settings import Settings
@@ -28,15 +28,35 @@ class Answer(Stored):
     comment: str = ""
 
 
+class ChainEnd(Stored):
+    """The end of a chain whose step has no result yet; `result` without items and knowledge, which stand elsewhere."""
+
+    result: AgentResult
+    records: tuple[RecordGroup, ...] = ()
+
+    @classmethod
+    def of(cls, result: AgentResult) -> "ChainEnd":
+        """The end of the chain that came to this."""
+        bare = result.model_copy(update={"items": (), "knowledge": Knowledge()})
+        return cls(result=bare, records=grouped(result.items))
+
+    @property
+    def whole(self) -> AgentResult:
+        """The chain's result; what it learned is part of the task's knowledge already."""
+        return self.result.model_copy(update={"items": ungrouped(self.records)})
+
+
 class Progress(Stored):
     """Where a task stands.
 
     `revision`: a name of this state. `since`: the revision that this one adds to; empty: it is the whole. `active`:
     how long the task ran, time between a stop and a resume left out. `agents`: those counted against `maxAgents`.
     `asked`: questions asked so far. `settings`: those that hold now, with limits that a person changed since the start.
-    `approved`: whether the plan may run. `round`: how often a plan was executed.
+    `proposed`, `approved`: the plan waits for a person; it may run. `round`: how often a plan was executed.
+    `replan_wanted`: a person asked for a new plan.
     `records`: by step, also of steps that will go on. `starts` and `chains`: where a step began whose result is still
-    open, and the ends of those of its chains that are through, by their label. `baseline`: None before it is known.
+    open, and the ends of those of its chains that are through, by their label (`labels`: all of them). `baseline`: None
+    before it is known.
     """
 
     revision: str = ""
@@ -53,11 +73,14 @@ class Progress(Stored):
     settings: Settings | None = None
     round: int = 1
     plan: Plan | None = None
+    proposed: bool = False
     approved: bool = False
+    replan_wanted: bool = False
     results: dict[int, StepResult] = Field(default_factory=dict)
     records: dict[int, tuple[RecordGroup, ...]] = Field(default_factory=dict)
     starts: dict[int, str] = Field(default_factory=dict)
-    chains: dict[str, AgentResult] = Field(default_factory=dict)
+    chains: dict[str, ChainEnd] = Field(default_factory=dict)
+    labels: tuple[str, ...] = ()
     knowledge: tuple[Entry, ...] = ()
     handoffs_before: int = 0
     handoffs: tuple[HandoffRow, ...] = ()
@@ -72,9 +95,27 @@ class Progress(Stored):
 
 
 class SaveProgress(WriteArtifacts):
-    """Input of `write_artifacts`: files for people, and what is new of the task's progress."""
+    """Input of `write_artifacts`: files for people, and what is new of the task's progress.
+
+    `for_next_run`: the next run of the workflow starts from this very revision, whatever comes after it.
+    """
 
     progress: Progress | None = None
+    for_next_run: bool = False
+
+
+class LoadProgress(Stored):
+    """Input of `load_progress`: a revision that was kept for the next run; empty: the newest state."""
+
+    task_id: str
+    revision: str = ""
+
+
+class LoadedProgress(Stored):
+    """Result of `load_progress`."""
+
+    opened: OpenedTask
+    progress: Progress
 
 
 class OtherRevisionError(ValueError):
@@ -99,6 +140,7 @@ def added(before: Progress, now: Progress) -> Progress:
     return now.model_copy(
         update={
             **changes,
+            "chains": _new(before.chains, now.chains),
             "since": before.revision,
             "plan": None if now.plan == before.plan else now.plan,
             "knowledge": tuple(entry for entry in now.knowledge if entry not in known),
@@ -124,6 +166,7 @@ def after(before: Progress | None, new: Progress) -> Progress:
     return new.model_copy(
         update={
             **changes,
+            "chains": {label: (before.chains | new.chains)[label] for label in new.labels},
             "since": "",
             "plan": new.plan or before.plan,
             "knowledge": _said(before.knowledge, new.knowledge),

@@ -6,17 +6,24 @@ from typing import Any
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from baton.progress import Answer
+    from baton.progress import Answer, Progress
     from baton.status import AttentionItem
 
 REJECTIONS_KEPT = 20
 
 
-class Attention:
-    """Open questions and their answers. `changed` is called whenever the list changes."""
+class HeldBack(Exception):  # noqa: N818 - no fault: what comes next belongs to the next run of the workflow
+    """The task goes on in a new run first."""
 
-    def __init__(self, changed: Callable[[], None]) -> None:
+
+class Attention:
+    """Open questions and their answers. `changed` is called whenever the list changes; `must_end` tells when nobody may
+    wait any longer, because the task is to go on in a new run: there the same question is asked again, with its id."""
+
+    def __init__(self, changed: Callable[[], None], must_end: Callable[[], bool]) -> None:
         self._changed = changed
+        self._must_end = must_end
+        self._carried: set[str] = set()
         self._open: dict[str, AttentionItem] = {}
         self.answers: dict[str, Answer] = {}
         self.asked = 0
@@ -37,14 +44,41 @@ class Attention:
         self._changed()
         return item.id
 
-    async def ask(self, kind: str, question: str, choices: tuple[str, ...], **where: Any) -> Answer:
-        """Open a question and wait for its answer."""
-        name = self.put(kind, question, choices, **where)
+    def take_up(self, progress: Progress) -> None:
+        """Questions of the run before are open again; whoever asks one of them finds it, and its answer."""
+        self._open = {item.id: item for item in progress.status.attention if not item.workflow_id}
+        self._carried = set(self._open)
+        self.answers = dict(progress.answers)
+        self.asked = progress.asked
+        self.rejected = list(progress.status.rejected_signals)
+
+    async def ask(
+        self, kind: str, question: str, choices: tuple[str, ...], *, stays: bool = False, **where: Any
+    ) -> Answer:
+        """Open a question and wait for its answer. Raises `HeldBack` where the wait goes on in a new run; with `stays`
+        it never does."""
+        name = self._again(kind, where) or self.put(kind, question, choices, **where)
         try:
-            await workflow.wait_condition(lambda: name in self.answers)
-        finally:
+            await workflow.wait_condition(lambda: name in self.answers or (not stays and self._must_end()))
+        except BaseException:
             self.drop(name)
+            raise
+        if name not in self.answers:
+            raise HeldBack
+        self.drop(name)
         return self.answers.pop(name)
+
+    def is_open(self, kind: str) -> bool:
+        """Whether a question of this kind was carried over and nobody waits for it yet."""
+        return any(self._open[name].kind == kind for name in self._carried if name in self._open)
+
+    def _again(self, kind: str, where: dict[str, Any]) -> str | None:
+        for name in sorted(self._carried):
+            item = self._open.get(name)
+            if item and (item.kind, item.step, item.phase) == (kind, where.get("step"), where.get("phase")):
+                self._carried.discard(name)
+                return name
+        return None
 
     def take(self, name: str) -> None:
         """The answer was passed on to whoever asked."""

@@ -22,6 +22,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.schedule import Unit, blocked_by_failure, startable, units
     from baton.states import AgentEnd, StepStatusWord
     from baton.status_changes import with_step
+    from workflows.attention import HeldBack
     from workflows.run_steps import run_commands
     from workflows.task_run import TaskRun, raise_if_cancelled
 
@@ -41,41 +42,49 @@ class Execution:
         self._chains_at_once = settings.max_parallel_agents if parallel else 1
         self._merging = asyncio.Lock()
         self._first_started = False
-        self.replan_wanted = False
 
     async def run(self) -> None:
         """Every step gets a result; once a new plan is wanted, no further one is started.
 
-        When the task is cancelled, running chains end first and are counted.
+        When the task is cancelled, running chains end first and are counted. Raises `HeldBack` when what is left is to
+        be done in a new run of the workflow; nothing is under way then.
         """
+        run, held_back = self._run, False
         waiting = [number for number in execution_order(self._plan) if number not in self._run.results]
-        running: set[asyncio.Task[None]] = set()
+        running: set[asyncio.Task[bool]] = set()
         try:
             while waiting or running:
                 raise_if_cancelled()
-                if self.replan_wanted:
+                if run.replan_wanted:
+                    waiting = [number for number in waiting if number in run.starts]
+                elif run.renewal_due:
+                    held_back = held_back or bool(waiting)
                     waiting.clear()
                 for number in startable(self._plan, waiting, self._run.results):
                     waiting.remove(number)
                     running.add(asyncio.create_task(self._one(self._plan.step(number))))
                 if not running:
-                    return
+                    break
                 done, pending = await workflow.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 running = set(pending)
                 for task in done:
-                    task.result()
+                    held_back = task.result() or held_back
+            if held_back:
+                raise HeldBack
         except BaseException:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
             raise
 
-    async def _one(self, step: PlanStep) -> None:
-        """One step to its result."""
+    async def _one(self, step: PlanStep) -> bool:
+        """One step to its result; True when that is left to a new run."""
         run = self._run
         step = self._with_failures(step)
         try:
             result = self._hindrance(step) or await self._step(step)
+        except HeldBack:
+            return True
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
@@ -86,7 +95,9 @@ class Execution:
         word = str(result.status).replace("_", " ")
         done = f": {result.items.done}/{result.items.total} items done" if result.items.total else ""
         run.happened(f"step {step.step} {word}{done}")
+        run.step_is_over(step.step)
         await run.write(report.step_artifacts(result))
+        return False
 
     def _hindrance(self, step: PlanStep) -> StepResult | None:
         """Why a step does not start, as its result; None when it does."""
@@ -116,9 +127,11 @@ class Execution:
         run = self._run
         if step.run is not None:
             return await self._commands(step)
-        start = run.head
+        start = run.starts.setdefault(step.step, run.head)
         pieces = units(step, run.opened.settings.budget)
         ends = await _ended([asyncio.create_task(self._chain(step, unit, start)) for unit in pieces])
+        if None in ends:
+            raise HeldBack
         refused = [end for end in ends if isinstance(end, str)]
         chains = [end for end in ends if isinstance(end, AgentResult)]
         if not chains:
@@ -126,7 +139,7 @@ class Execution:
         worked = [
             unit for unit, end in zip(pieces, ends, strict=True) if isinstance(end, AgentResult) and end.totals.agents
         ]
-        self.replan_wanted = self.replan_wanted or any(chain.end is AgentEnd.REPLAN for chain in chains)
+        run.replan_wanted = run.replan_wanted or any(chain.end is AgentEnd.REPLAN for chain in chains)
         return await self._merged(step, combined(step, chains, refused), worked)
 
     async def _commands(self, step: PlanStep) -> StepResult:
@@ -150,9 +163,15 @@ class Execution:
         return step_result(step, agent, merged)
 
     async def _chain(self, step: PlanStep, unit: Unit, start: str) -> AgentResult | str:
-        """One chain of agents in a slot; a sentence when it may not start."""
+        """One chain of agents in a slot; a sentence when it may not start. One that ended in an earlier run of the
+        workflow is not started again."""
         run = self._run
+        if (ended := run.chain_ends.get(unit.label)) is not None:
+            return ended
         async with self._slots:
+            if run.replan_wanted and run.keeps_progress:
+                return "a new plan is wanted first"
+            run.hold_back_if_due()
             if self._first_started:
                 await self._let_the_first_get_ahead()
             if (hindrance := run.limit_reached()) is not None:
@@ -166,8 +185,14 @@ class Execution:
             assignment = executor_assignment(
                 run.task_id, run.input, run.opened, self._plan, step, unit, start, run.knowledge, finished
             )
-            result = await run.agent(assignment, f"{run.task_id}/step-{unit.label}", self._chains_at_once)
+            try:
+                result = await run.agent(assignment, f"{run.task_id}/step-{unit.label}", self._chains_at_once)
+            except HeldBack:
+                run.books.return_agent()
+                raise
             run.knowledge = run.knowledge.with_entries(result.knowledge.entries[len(assignment.knowledge.entries) :])
+            run.chain_ends[unit.label] = result
+            run.replan_wanted = run.replan_wanted or (run.keeps_progress and result.end is AgentEnd.REPLAN)
             return result
 
     async def _let_the_first_get_ahead(self) -> None:
@@ -189,8 +214,9 @@ class Execution:
             return await self._run.merge(branches, step.step, report.commit_subject(step))
 
 
-async def _ended(chains: list[asyncio.Task[AgentResult | str]]) -> list[AgentResult | str]:
-    """What the chains came to, all of them. A cancelled one still says what it did; `gather` alone would lose that."""
+async def _ended(chains: list[asyncio.Task[AgentResult | str]]) -> list[AgentResult | str | None]:
+    """What the chains came to, all of them; None for one that is held back. A cancelled one still says what it did;
+    `gather` alone would lose that."""
     try:
         await asyncio.gather(*chains, return_exceptions=True)
     except asyncio.CancelledError:
@@ -198,10 +224,12 @@ async def _ended(chains: list[asyncio.Task[AgentResult | str]]) -> list[AgentRes
     return [_end(chain) for chain in chains]
 
 
-def _end(chain: asyncio.Task[AgentResult | str]) -> AgentResult | str:
+def _end(chain: asyncio.Task[AgentResult | str]) -> AgentResult | str | None:
     if chain.cancelled():
         return "the task was cancelled first"
     error = chain.exception()
+    if isinstance(error, HeldBack):
+        return None
     return chain.result() if error is None else f"it could not be started: {error}"[:500]
 
 

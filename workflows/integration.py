@@ -27,6 +27,10 @@ class Integration:
         """Take the gates on the base commit, beside all that follows."""
         self._baseline = asyncio.create_task(self._run.gates(self._run.opened.base_commit, "baseline"))
 
+    async def settle_baseline(self) -> None:
+        """Wait until the baseline is known."""
+        await self._base_gates()
+
     def give_up(self) -> None:
         """Nobody waits for the baseline any more."""
         if self._baseline is not None:
@@ -37,6 +41,7 @@ class Integration:
         run = self._run
         if run.head == run.opened.base_commit:
             return
+        run.hold_back_if_due()
         run.enter("integrating")
         await run.save()
         answer = await run.approval("integration")

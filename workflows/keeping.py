@@ -38,7 +38,7 @@ class Keeping:
         """Go on from what the host knows."""
         self._told = progress
 
-    async def write(self, artifacts: tuple[Artifact, ...], *, with_progress: bool) -> None:
+    async def write(self, artifacts: tuple[Artifact, ...], *, with_progress: bool, for_next_run: bool = False) -> None:
         """Write files for people, and with them what is new of the progress."""
         if not with_progress:
             await self._write(artifacts, None)
@@ -47,18 +47,27 @@ class Keeping:
             number = int(self.revision.rpartition("-")[2] or 0) + 1
             now = self._progress().model_copy(update={"revision": f"{workflow.info().run_id[:8]}-{number}"})
             try:
-                await self._write(artifacts, added(self._told, now) if self._told is not None else now)
+                await self._write(artifacts, added(self._told, now) if self._told is not None else now, for_next_run)
             except ActivityError as error:
                 if type_of(error) != OTHER_REVISION:
                     raise
-                await self._write(artifacts, now)
+                await self._write(artifacts, now, for_next_run)
             self._told = now
 
-    async def _write(self, artifacts: tuple[Artifact, ...], progress: Progress | None) -> None:
+    def is_up_to_date(self) -> bool:
+        """Whether nothing happened since the host was told; only the clock may have moved."""
+        if self._told is None:
+            return False
+        same_clock = {"revision": self.revision, "active": self._told.active}
+        return self._told == self._progress().model_copy(update=same_clock)
+
+    async def _write(
+        self, artifacts: tuple[Artifact, ...], progress: Progress | None, for_next_run: bool = False
+    ) -> None:
         what = ", ".join(artifact.name for artifact in artifacts[:3])
         await workflow.execute_activity_method(
             TaskWork.write_artifacts,
-            SaveProgress(task_id=self._task_id, artifacts=artifacts, progress=progress),
+            SaveProgress(task_id=self._task_id, artifacts=artifacts, progress=progress, for_next_run=for_next_run),
             task_queue=self.host_queue,
             summary=f"write {what}" if what else "keep the progress",
             **policies.GIT,

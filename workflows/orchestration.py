@@ -25,11 +25,13 @@ with workflow.unsafe.imports_passed_through():
     from baton.sources import has_credentials
     from baton.status import TaskResult, TaskStatus
     from workflows import policies
+    from workflows.attention import HeldBack
     from workflows.closing import close, discard
     from workflows.execution import Execution
     from workflows.failures import reason_of, type_of
     from workflows.integration import Integration
     from workflows.planning import MAX_REPLANS, Planning
+    from workflows.renewal import renew, take_up
     from workflows.surface import Surface
     from workflows.task_run import TaskRun, raise_if_cancelled
 
@@ -182,18 +184,13 @@ class OrchestrationWorkflow:
         """Do the task."""
         _refuse_bad_input(task)
         try:
-            await self._open()
+            await self._begin(task)
             self._run.start_clock()
-            self._run.enter("planning")
-            if not task.plan_only:
-                self._integration.start_baseline()
-            plan = await self._planning.approved_plan([])
-            raise_if_cancelled()
-            if plan is not None and not task.plan_only:
-                plan = await self._execute(plan)
-                raise_if_cancelled()
-                await self._integration.run(plan)
-                raise_if_cancelled()
+            try:
+                await self._work(task)
+            except HeldBack:
+                await self._integration.settle_baseline()
+                await renew(self._run, task)
             return await self._close()
         except (asyncio.CancelledError, FailureError) as error:
             self._integration.give_up()
@@ -209,17 +206,38 @@ class OrchestrationWorkflow:
         finally:
             self._run.stop_clock()
 
+    async def _begin(self, task: TaskInput) -> None:
+        if task.carried is not None:
+            await take_up(self._run, task.carried)
+        else:
+            await self._open()
+
+    async def _work(self, task: TaskInput) -> None:
+        """Everything between the beginning and the report, from where the task stands. Raises `HeldBack`."""
+        run = self._run
+        if not run.approved:
+            run.enter("planning")
+        if not task.plan_only and run.baseline is None:
+            self._integration.start_baseline()
+        plan = run.plan if run.approved else await self._planning.approved_plan(run.remarks)
+        raise_if_cancelled()
+        if plan is not None and not task.plan_only:
+            plan = await self._execute(plan)
+            raise_if_cancelled()
+            await self._integration.run(plan)
+            raise_if_cancelled()
+
     async def _execute(self, plan: Plan) -> Plan:
         """Execute the plan, and new plans for what is left as long as a person asks for one; returns the last."""
-        for round_number in range(1, MAX_REPLANS + 1):
-            self._run.enter("executing")
-            await self._run.save()
-            execution = Execution(self._run, plan)
-            await execution.run()
-            if not execution.replan_wanted or round_number == MAX_REPLANS:
+        run = self._run
+        while not run.keeps_progress or any(step.step not in run.results for step in plan.plan):
+            run.enter("executing")
+            await run.save()
+            await Execution(run, plan).run()
+            if not run.replan_wanted or run.round == MAX_REPLANS:
                 break
-            self._run.enter("planning")
-            run = self._run
+            run.round += 1
+            run.enter("planning")
             again = await self._planning.approved_plan([remark(plan, run.results, run.records)])
             if again is None:
                 break

@@ -36,14 +36,20 @@ class Planning:
     async def approved_plan(self, remarks: list[str]) -> Plan | None:
         """A plan that nobody objects to, put after what is over of an earlier one; None when a person stopped it."""
         run = self._run
-        before = (self.plan, dict(run.results), dict(run.records))
+        before = (None if run.proposed else self.plan, dict(run.results), dict(run.records))
+        run.approved, run.remarks = False, remarks
         for _ in range(MAX_REPLANS):
-            plan = await self._one_plan(remarks)
+            plan = run.plan if run.proposed else await self._one_plan(remarks)
             if plan is None:
                 return None
-            plan = await self._settle(plan, *before)
-            answer = await run.approval("planning")
+            if not run.proposed:
+                plan = await self._settle(plan, *before)
+            # With results, what the plan before left is needed again if this one is rejected: then this run goes on.
+            run.proposed = not run.results
+            answer = await run.approval("planning", stays=bool(run.results))
+            run.proposed = False
             if answer is None or answer.choice == "approve":
+                run.approved, run.replan_wanted = True, False
                 return plan
             remarks.append(answer.comment or "The plan was rejected without a remark; propose a different one.")
         self._run.update(summary=f"no plan was approved in {MAX_REPLANS} attempts")
@@ -61,6 +67,7 @@ class Planning:
                 **policies.GIT,
             )
         while True:
+            run.hold_back_if_due()
             if (limit := run.limit_reached()) is not None:
                 run.update(summary=f"no plan was made: {limit}")
                 return None
@@ -74,7 +81,10 @@ class Planning:
                 run.update(summary=f"no plan was made: {result.detail}")
                 return None
             answer = await run.attention.ask(
-                "plan", f"The planner made no valid plan: {result.detail or 'it ended without one'}.", ("retry", "stop")
+                "plan",
+                f"The planner made no valid plan: {result.detail or 'it ended without one'}.",
+                ("retry", "stop"),
+                stays=True,
             )
             if answer.choice == "stop":
                 run.update(summary="stopped by a person while planning")

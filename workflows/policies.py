@@ -24,6 +24,10 @@ NEVER_RETRIED = [
     "ValueError",
 ]
 
+MOST_EVENTS = 4_000
+"""With a longer history a task goes on in a new run as soon as no agent is at work; the server suggests it a little
+later, and refuses 51 200 events."""
+
 _COMMON: dict[str, Any] = {
     "heartbeat_timeout": HEARTBEAT,
     "cancellation_type": ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,

@@ -38,7 +38,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from baton.names import SEARCH_ATTENTION, SEARCH_PHASE, SEARCH_REPOSITORY
     from baton.plan import Plan
-    from baton.progress import Answer, Progress, grouped_records
+    from baton.progress import Answer, ChainEnd, Progress, grouped_records, knowledge_of
     from baton.roles import WRITING_ROLES, Role
     from baton.settings import Phase
     from baton.states import AgentEnd, TaskState
@@ -47,7 +47,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.steering import LimitsChange, Remark
     from workflows import policies
     from workflows.agent import AgentWorkflow
-    from workflows.attention import Attention
+    from workflows.attention import Attention, HeldBack
     from workflows.keeping import Keeping
     from workflows.versions import PROGRESS
 
@@ -68,18 +68,18 @@ class TaskRun:
             repository=task.repository,
             started_at=workflow.info().start_time,
         )
-        self.attention = Attention(self.show)
+        self.attention = Attention(self.show, lambda: self.renewal_due and not self.books.running)
         self.results: dict[int, StepResult] = {}
         self.records: dict[int, tuple[ItemRecord, ...]] = {}
         self.handoffs: list[HandoffRow] = []
         self.knowledge = Knowledge()
         self.head = ""
         self.plan: Plan | None = None
-        self.approved = False
+        self.proposed = self.approved = self.replan_wanted = False
         self.round = 1
         self.remarks: list[str] = []
         self.starts: dict[int, str] = {}
-        self.chains: dict[str, AgentResult] = {}
+        self.chain_ends: dict[str, AgentResult] = {}
         self.baseline: tuple[GateResult, ...] | None = None
         self.verdicts: tuple[GateVerdict, ...] = ()
         self.books = Allowances(kept_for_integrator=1 if task.integration else 0)
@@ -127,6 +127,13 @@ class TaskRun:
             warnings=opened.warnings,
         )
 
+    def step_is_over(self, step: int) -> None:
+        """The step has its result: what was known of its chains stands there."""
+        self.starts.pop(step, None)
+        over = [label for label in self.chain_ends if int(label.partition(".")[0]) == step]
+        for label in over:
+            del self.chain_ends[label]
+
     def set_limits(self, change: LimitsChange) -> None:
         """Other limits from now on, for what has not started yet."""
         self._use(self.opened.model_copy(update={"settings": change.applied(self.opened.settings)}))
@@ -150,6 +157,48 @@ class TaskRun:
             return f"the time limit is reached ({format_duration(self.opened.settings.limits.duration or timedelta())})"
         return self.books.reached()
 
+    def take_up(self, opened: OpenedTask, progress: Progress) -> None:
+        """Go on from where an earlier run stood."""
+        self.take_opened(opened)
+        self._use(opened.model_copy(update={"settings": progress.settings or opened.settings}))
+        self.status, self.guidance = progress.status, list(progress.guidance)
+        self.head, self._active_before = progress.head, progress.active
+        self.books.settled, self.books.agents = progress.status.usage, progress.agents
+        self.plan, self.round, self.remarks = progress.plan, progress.round, list(progress.remarks)
+        self.proposed, self.approved = progress.proposed, progress.approved
+        self.replan_wanted = progress.replan_wanted
+        self.results, self.records = dict(progress.results), progress.ledger
+        self.starts = dict(progress.starts)
+        self.chain_ends = {label: end.whole for label, end in progress.chains.items()}
+        self.knowledge, self.handoffs = knowledge_of(progress), list(progress.handoffs)
+        self.baseline, self.verdicts = progress.baseline, progress.verdicts
+        limit = self.opened.settings.limits.duration
+        self.time_is_up = limit is not None and self.active >= limit
+        self.attention.take_up(progress)
+        self._keeping.take_up(progress)
+        self.show()
+
+    @property
+    def renewal_due(self) -> bool:
+        """Whether the history is so long that no further chain may start in this run."""
+        info = workflow.info()
+        long = info.is_continue_as_new_suggested() or info.get_current_history_length() >= policies.MOST_EVENTS
+        return self.keeps_progress and long
+
+    def hold_back_if_due(self) -> None:
+        """Raise `HeldBack` where what comes now belongs to the next run."""
+        if self.renewal_due:
+            raise HeldBack
+
+    async def keep_for_next_run(self) -> str:
+        """Keep the progress as the next run will find it; returns its name."""
+        await self._keeping.write((), with_progress=True, for_next_run=True)
+        return self._keeping.revision
+
+    def is_kept(self) -> bool:
+        """Whether nothing happened since the progress was kept."""
+        return self._keeping.is_up_to_date()
+
     def progress(self) -> Progress:
         """Everything that is needed to go on."""
         return Progress(
@@ -165,11 +214,14 @@ class TaskRun:
             settings=self.opened.settings,
             round=self.round,
             plan=self.plan,
+            proposed=self.proposed,
             approved=self.approved,
+            replan_wanted=self.replan_wanted,
             results=dict(self.results),
             records=grouped_records(self.records),
             starts=dict(self.starts),
-            chains=dict(self.chains),
+            chains={label: ChainEnd.of(end) for label, end in self.chain_ends.items()},
+            labels=tuple(self.chain_ends),
             knowledge=self.knowledge.entries,
             handoffs=tuple(self.handoffs),
             baseline=self.baseline,
@@ -224,8 +276,10 @@ class TaskRun:
         `chains`: how many may run side by side; the chain gets an equal part of what is left. The agent itself must
         have been counted before.
         """
-        await workflow.wait_condition(lambda: not self.status.paused)
+        await workflow.wait_condition(lambda: not self.status.paused or (self.renewal_due and not self.books.running))
         raise_if_cancelled()
+        if self.status.paused:
+            raise HeldBack
         part = self.books.hold(workflow_id, max(1, chains - self.books.running))
         subject = assignment.step.description if assignment.step else assignment.task
         guidance = (*assignment.guidance, *self._guidance_for(assignment))
@@ -320,12 +374,14 @@ class TaskRun:
         except ApplicationError:
             self.attention.reject(f"{direction.kind}: {workflow_id} does not run any more")
 
-    async def approval(self, phase: Phase) -> Answer | None:
-        """A person's answer for this phase; None where no approval is wanted."""
+    async def approval(self, phase: Phase, *, stays: bool = False) -> Answer | None:
+        """A person's answer for this phase; None where no approval is wanted. `stays`: see `Attention.ask`."""
         settings = self.opened.settings
         if self.input.plan_only or not settings.require_approval or phase not in settings.approve_phases:
             return None
-        return await self.attention.ask("approval", f"Approve {phase}?", ("approve", "reject"), phase=phase)
+        return await self.attention.ask(
+            "approval", f"Approve {phase}?", ("approve", "reject"), stays=stays, phase=phase
+        )
 
     # --- files and git -------------------------------------------------------------------------------------------
 

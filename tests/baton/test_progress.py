@@ -11,7 +11,7 @@ from baton.ledger import ItemRecord, ItemStatus, grouped, ungrouped
 from baton.manifest import HandoffReason
 from baton.messages import AgentResult, HandoffRow, StepResult
 from baton.plan import Plan, PlanStep
-from baton.progress import OtherRevisionError, Progress, added, after, grouped_records
+from baton.progress import ChainEnd, OtherRevisionError, Progress, added, after, grouped_records
 from baton.states import AgentEnd, StepStatusWord
 from baton.status import TaskStatus
 
@@ -39,6 +39,10 @@ def plan(steps: int) -> Plan:
     return Plan(task_id="t", plan=tuple(PlanStep(step=n, agent_type="x", description="d") for n in range(1, steps + 1)))
 
 
+def chain_end(records: list[ItemRecord]) -> ChainEnd:
+    return ChainEnd.of(AgentResult(agent_id="a", end=AgentEnd.FINISHED, items=tuple(records)))
+
+
 STATES = st.builds(
     Progress,
     task_id=st.just("t"),
@@ -51,14 +55,12 @@ STATES = st.builds(
         st.integers(1, 4), st.builds(StepResult, step=st.integers(1, 4), status=st.sampled_from(StepStatusWord))
     ),
     records=st.dictionaries(st.integers(1, 4), st.lists(RECORDS)).map(grouped_records),
-    chains=st.dictionaries(
-        st.sampled_from(["1", "2.1"]), st.just(AgentResult(agent_id="a", end=AgentEnd.FINISHED)), max_size=2
-    ),
+    chains=st.dictionaries(st.sampled_from(["1", "2.1"]), st.lists(RECORDS, max_size=3).map(chain_end), max_size=2),
     knowledge=st.lists(st.integers(0, 4), unique=True).flatmap(
         lambda numbers: st.just(tuple(entry(n, uses=1 + n % 2) for n in numbers))
     ),
     handoffs=st.integers(0, 4).map(lambda count: tuple(handoff(n) for n in range(count))),
-)
+).map(lambda state: state.model_copy(update={"labels": tuple(state.chains)}))
 
 
 @given(st.lists(RECORDS))
