@@ -128,14 +128,15 @@ async def test_an_open_question_and_a_pause_survive_a_new_run(rig: Rig, monkeypa
         first_run = (await handle.describe()).run_id
         monkeypatch.setattr(policies, "MOST_EVENTS", 20)
         await handle.signal(OrchestrationWorkflow.pause)
-        await handle.signal(OrchestrationWorkflow.guide, {"text": "nobody is there"})
+        await handle.signal(OrchestrationWorkflow.guide, {"text": "Keep the tabs."})
+        await handle.signal(OrchestrationWorkflow.answer, {"attention_id": "nothing-7", "choice": "yes"})
         async with asyncio.timeout(20):
             while (await handle.describe()).run_id == first_run:
                 await asyncio.sleep(0.05)
         assert (await attention(handle)) == asked
         now = await status(handle)
         assert (now.paused, now.state, now.phase) == (True, TaskState.WAITING, "planning")
-        assert now.rejected_signals == ("guide: no such agent is at work",)
+        assert ["nothing-7" in text for text in now.rejected_signals] == [True]
         plan_rows = await handle.query(OrchestrationWorkflow.plan)
         assert [row["step"] for row in plan_rows["plan"]] == [1, 2]
         await handle.signal(OrchestrationWorkflow.approve, {"phase": "planning"})
@@ -143,4 +144,5 @@ async def test_an_open_question_and_a_pause_survive_a_new_run(rig: Rig, monkeypa
         assert not paid_turns(api, handle.id)
         await handle.signal(OrchestrationWorkflow.unpause)
         result = await handle.result()
+        assert "Keep the tabs." in json.dumps(api.bodies)
     assert (result.state, result.items.done) == (TaskState.DONE, 2)
