@@ -14,10 +14,12 @@ from typing import Any
 
 import yaml
 
+from baton.layout import ISSUES
 from baton.manifest import Manifest
 from baton.messages import Artifact
 from baton.plan import Plan
 from baton.report import plan_artifacts
+from baton.reviewing import with_decisions
 
 HANDOFF_NAME = re.compile(r"agent-(\d+)-handoff\.json")
 
@@ -51,6 +53,8 @@ class Artifacts:
         if not path.resolve().is_relative_to(self._folder.resolve()):
             raise ValueError(f"the artifact name {artifact.name!r} leads out of the artifacts folder")
         path.parent.mkdir(parents=True, exist_ok=True)
+        if artifact.name == ISSUES and path.exists():
+            artifact = artifact.model_copy(update={"value": with_decisions(artifact.value, _issues_in(path))})
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         temporary.write_text(_rendered(artifact), encoding="utf-8")
         temporary.replace(path)
@@ -86,6 +90,15 @@ def _rendered(artifact: Artifact) -> str:
             return yaml.safe_dump(artifact.value, sort_keys=False, allow_unicode=True, width=100)
         case "text":
             return str(artifact.value)
+
+
+def _issues_in(path: Path) -> list[dict[str, Any]]:
+    """The issues of an earlier report; none where a person left something else in their place."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        return []
+    return [issue for issue in found if isinstance(issue, dict)] if isinstance(found, list) else []
 
 
 def _number(name: str) -> int:

@@ -8,9 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from activities.git import ANY_COMMIT_UPLOAD, BadRepository, Git, GitError, without_credentials
-from activities.result_branch import BASE
 from activities.source_repository import SourceFacts
-from baton.layout import RESULT
+from baton.layout import BASE, RESULT
 
 TIME_LIMIT = timedelta(minutes=30)
 # fmt: off

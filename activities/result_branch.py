@@ -11,11 +11,9 @@ from enum import StrEnum
 from activities.git import Git, GitError, path_text, split
 from activities.source_repository import Identity
 from activities.working_tree import Change, commit_message, parse_raw, trailers_of
-from baton.layout import RESULT, TRAILER_STEP, TRAILER_TASK
+from baton.layout import BASE, RESULT, TRAILER_STEP, TRAILER_TASK
 from baton.merge_tree import ConflictedPath, MergedTree, parse_merge_tree
 from baton.models import Stored
-
-BASE = "refs/baton/base"
 
 
 class MergeKind(StrEnum):

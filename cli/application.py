@@ -12,9 +12,12 @@ import typer
 from typer.core import TyperGroup
 
 from cli import (
+    applying,
+    cleaning,
     history_commands,
     insight_commands,
     reading_commands,
+    reviewing,
     run_command,
     service_commands,
     settings_command,
@@ -31,6 +34,9 @@ ROOMS = (
     reading_commands,
     steering_commands,
     history_commands,
+    reviewing,
+    applying,
+    cleaning,
     insight_commands,
     settings_command,
     service_commands,

@@ -3,6 +3,7 @@
 The files are enough, so that a result can be read, reviewed and applied without a running service.
 """
 
+import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,6 +52,15 @@ def artifacts_of(task_id: str, state: Path, here: Path | None) -> Path | None:
     return next((folder for folder in candidates if (folder / REPORT_MARKDOWN).is_file()), None)
 
 
+def finished(task_id: str, here: Path) -> Finished:
+    """A task that has ended: its report, where this host has it, else its result. Raises `Refused` for others."""
+    from cli.places import state_path
+
+    state = state_path()
+    folder = artifacts_of(task_id, state, here)
+    return from_report(folder, state) if folder else asyncio.run(_from_temporal(task_id, state))
+
+
 def from_report(folder: Path, state: Path) -> Finished:
     """What the report in this folder says. Raises `Refused` where it cannot be read."""
     path = folder / REPORT_JSON
@@ -69,6 +79,31 @@ def from_report(folder: Path, state: Path) -> Finished:
         )
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise Refused(f"the report {path} cannot be read: {error}") from error
+
+
+async def _from_temporal(task_id: str, state: Path) -> Finished:
+    from cli.reading_commands import service_for
+    from cli.service import connect
+    from cli.tasks import Task
+
+    task = Task(await connect(service_for(task_id)), task_id)
+    look = await task.look()
+    if not look.closed:
+        raise Refused(f"the task {task_id} has not ended ({look.status.state}); see: orchestrate status {task_id}")
+    result = (await task.ending()).result
+    if result is None:
+        raise Refused(f"the task {task_id} ended without a result ({look.status.state}); see: orchestrate list --all")
+    undone = () if result.state is TaskState.DONE and result.ready else (f"{result.state}: {result.summary}",)
+    return Finished(
+        task_id=task_id,
+        state=str(result.state),
+        ref=result.ref,
+        commit=result.commit,
+        base_commit=result.base_commit,
+        private_repository=task_folder(state, task_id) / PRIVATE_REPOSITORY,
+        undone=undone,
+        task=look.status.task,
+    )
 
 
 def _undone(report: Mapping[str, Any]) -> tuple[str, ...]:

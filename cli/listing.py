@@ -47,6 +47,7 @@ class Row(Stored):
     task_id: str
     state: str
     started_at: datetime
+    closed_at: datetime | None = None
     repository: str = ""
     summary: str = ""
     running: bool = False
@@ -139,6 +140,7 @@ def _row(info: WorkflowExecutionInfo) -> Row:
         task_id=info.execution.workflow_id,
         state=state,
         started_at=info.start_time.ToDatetime(tzinfo=UTC),
+        closed_at=info.close_time.ToDatetime(tzinfo=UTC) if info.HasField("close_time") else None,
         repository=memo.get("repository") or attributes.get(SEARCH_REPOSITORY, ""),
         summary=memo.get("task", ""),
         running=running,

@@ -1,96 +1,22 @@
 """Commands as a person types them: real processes, the real service, the stand-in model behind it."""
 
 import json
-import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-from cli import stand_in
 from cli.dev_server import server_binary
-from cli.service import stop
+from tests.end_to_end.desk import GATE, LIMIT_SECONDS, TASK, Desk, running_desk, task_of
 
 pytestmark = pytest.mark.end_to_end
-
-ROOT = Path(__file__).resolve().parents[2]
-TASK = "Modernise the string formatting"
-GATE = f"syntax={sys.executable} -m compileall -q ."
-LIMIT_SECONDS = 120
-LEGACY = """def line(name, count):
-    return "SUBJECT %s has %s" % (name, count)
-"""
-
-
-@dataclass(frozen=True)
-class Desk:
-    """A person's shell: an environment, a repository, the program."""
-
-    environment: dict[str, str]
-    repository: Path
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """The program in the background, output piped."""
-        return subprocess.Popen(
-            [sys.executable, str(ROOT / "starter.py"), *arguments],
-            cwd=self.repository,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """The program to its end."""
-        process = self.start(*arguments)
-        try:
-            out, err = process.communicate(timeout=LIMIT_SECONDS)
-        finally:
-            process.kill()  # one that hangs must not outlive its test; one that has ended is not touched
-        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
-
-    def git(self, *arguments: str) -> str:
-        identity = ("-c", "user.name=Test", "-c", "user.email=test@example.invalid", "-c", "commit.gpgsign=false")
-        done = subprocess.run(
-            ["git", *identity, *arguments], cwd=self.repository, env=self.environment, capture_output=True, check=True
-        )
-        return done.stdout.decode().strip()
 
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    folder = tmp_path_factory.mktemp("desk")
-    state, home, repository = folder / "state", folder / "home", folder / "repository"
-    for path in (home, repository):
-        path.mkdir()
-    url = stand_in.start(state, tokens_per_second=0)
-    inherited = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
-    environment = inherited | {
-        "HOME": str(home),
-        "BATON_STATE_DIR": str(state),
-        "TEMPORAL_CONFIG_FILE": os.devnull,
-        "ANTHROPIC_API_KEY": "stand-in",
-        "ANTHROPIC_BASE_URL": url,
-    }
-    desk = Desk(environment, repository)
-    desk.git("init", "-q", "-b", "main")
-    for name in ("bolt", "washer", "rivet"):
-        (repository / f"{name}.py").write_text(LEGACY.replace("SUBJECT", name))
-    desk.git("add", ".")
-    desk.git("commit", "-q", "-m", "first")
-    yield desk
-    stop(state)
-    stand_in.stop(state)
-
-
-def task_of(text: str) -> str:
-    """The id in `Task ID started.`"""
-    return text.partition("Task ")[2].partition(" started.")[0]
+    with running_desk(tmp_path_factory.mktemp("desk")) as desk:
+        yield desk
 
 
 def test_a_task_runs_to_its_end_and_can_be_read(desk: Desk) -> None:
