@@ -92,10 +92,11 @@ class Finish:
 
 @dataclass(frozen=True)
 class Stop:
-    """The chain cannot go on: a limit or a fault, told in one sentence."""
+    """The chain cannot go on: a limit or a fault, told in one sentence. `limit`: with a larger allowance it could."""
 
     blocked: bool
     detail: str
+    limit: bool = False
 
 
 Move = Ask | HandOff | Finish | Stop
@@ -129,7 +130,7 @@ def _after_last(assignment: Assignment, state: AgentState) -> Move | None:
 
 def _limit_reached(assignment: Assignment, state: AgentState) -> Move | None:
     if (fault := exceeded(assignment.allowance, state.usage + state.extra_usage)) is not None:
-        return Stop(blocked=False, detail=fault)
+        return Stop(blocked=False, detail=fault, limit=True)
     if state.turn >= assignment.max_turns:
         return HandOff(HandoffReason.OUTPUT_LIMIT)
     if _context_is_nearly_full(assignment, state):

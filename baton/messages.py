@@ -234,11 +234,14 @@ class HandoffRow(Stored):
     at: datetime
 
 
-EventKind = Literal["started", "progress", "handoff", "lease", "attention", "ended"]
+EventKind = Literal["started", "progress", "handoff", "lease", "allowance", "attention", "ended"]
 
 
 class AgentEvent(Stored):
-    """Child to parent: an agent started, made progress, handed off, waits for a person, or ended."""
+    """Child to parent: an agent started, made progress, handed off, waits for a person, or ended.
+
+    `lease`: it wants a successor. `allowance`: it used up its part of the limits and waits for more.
+    """
 
     kind: EventKind = "progress"
     agent_id: str = ""
@@ -260,10 +263,15 @@ class AgentEvent(Stored):
 
 class Direction(Stored):
     """Parent to child: guidance, a pause or its end, the answer to what the agent waits for, or to its wish for a
-    successor (`lease`; an empty text refuses it)."""
+    successor (`lease`; an empty text refuses it).
 
-    kind: Literal["guidance", "choice", "lease", "pause", "unpause", "stop"] = "guidance"
+    `allowance`: what its chain may use in all since it began; `hold`: ask for an allowance before the next turn;
+    `stop`: end with what is done.
+    """
+
+    kind: Literal["guidance", "choice", "lease", "pause", "unpause", "hold", "allowance", "stop"] = "guidance"
     text: str = ""
+    allowance: TurnLimits | None = None
 
 
 class StepResult(Stored):

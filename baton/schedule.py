@@ -52,6 +52,14 @@ def units(step: PlanStep, budget: Budget) -> tuple[Unit, ...]:
     return tuple(Unit(step=step.step, shard=n, items=tuple(items)) for n, items in enumerate(shards, 1))
 
 
+def weight(step: PlanStep, unit: Unit) -> int:
+    """Output tokens that a chain is expected to need: the planner's estimate, else so many for each item."""
+    if not step.items:
+        return step.estimated_output_tokens or TOKENS_PER_ITEM
+    whole = step.estimated_output_tokens or TOKENS_PER_ITEM * len(step.items)
+    return max(1, whole * len(unit.items) // len(step.items))
+
+
 def startable(plan: Plan, waiting: Iterable[int], results: Mapping[int, StepResult]) -> tuple[int, ...]:
     """Waiting steps whose dependencies all have a result, in plan order."""
     order = execution_order(plan)

@@ -108,6 +108,9 @@ class Settings(_Section):
         default=RoleModels(), description="Model of each role: an id, opus, sonnet, haiku or inherit"
     )
     limits: Limits = Field(default=Limits(), description="What a task may use; null: no limit, 0: none allowed")
+    on_limit: Literal["ask", "integrate", "stop"] = Field(
+        default="ask", description="When a limit is reached: ask a person, integrate what is there, or stop"
+    )
     gates: tuple[GateSetting, ...] | None = Field(
         default=None, description="Commands that must pass on the result; null: those found in the repository"
     )

@@ -81,6 +81,22 @@ def given_limits(payload: dict[str, Any]) -> LimitsChange:
     return change
 
 
+def limit_from_comment(which: str, comment: str, used: Decimal) -> LimitsChange:
+    """The new limit that a person wrote beside the choice `raise`. `used`: so much is used; it must be more."""
+    text = comment.strip().removesuffix("USD").strip()
+    form = "the time, such as 6h" if which == "max_duration" else "the amount, such as 40"
+    name = which.replace("_", " ")
+    if not text:
+        option = f"--{which.removesuffix('_usd').replace('_', '-')}"
+        raise ValueError(f"raise: say the new {name} in the comment ({form}), or use: orchestrate limits {option} …")
+    change = given_limits({which: text})
+    value = getattr(change, which)
+    amount = value.total_seconds() if which == "max_duration" else value
+    if Decimal(str(amount)) <= used:
+        raise ValueError(f"raise: {name} {text} leaves nothing, {used:f} are used already")
+    return change
+
+
 def _read(form: type[M], act: str, payload: dict[str, Any]) -> M:
     try:
         return form.model_validate(payload)

@@ -47,6 +47,14 @@ class Sandbox(StrEnum):
     OFF = "off"
 
 
+class OnLimit(StrEnum):
+    """`--on-limit`."""
+
+    ASK = "ask"
+    INTEGRATE = "integrate"
+    STOP = "stop"
+
+
 def register(application: typer.Typer) -> None:
     """Add the command."""
     application.command("run", help="Start a task and follow it.", epilog=_EXAMPLES)(run)
@@ -72,6 +80,9 @@ def run(
     max_cost: Annotated[str | None, typer.Option(metavar="USD", help="Stop before this is exceeded; 0: none.")] = None,
     max_output_tokens: Annotated[int | None, typer.Option(metavar="N", help="Output tokens of all agents.")] = None,
     max_duration: Annotated[str | None, typer.Option(metavar="TIME", help="Such as 90s, 15m or 2h.")] = None,
+    on_limit: Annotated[
+        OnLimit | None, typer.Option(help="At a limit: ask a person, integrate what is there, or stop.")
+    ] = None,
     output_budget: Annotated[int | None, typer.Option(metavar="N", help="Output tokens of one agent.")] = None,
     model: Annotated[
         list[str] | None, typer.Option(metavar="ROLE=ID", help="Roles: planner, executor, reviewer, integrator.")
@@ -106,6 +117,7 @@ def run(
         max_cost=max_cost,
         max_output_tokens=max_output_tokens,
         max_duration=max_duration,
+        on_limit=on_limit.value if on_limit else None,
         output_budget=output_budget,
         models=tuple(model or ()),
         gates=tuple(gate or ()),

@@ -37,6 +37,7 @@ class Options:
     max_cost: str | None = None
     max_output_tokens: int | None = None
     max_duration: str | None = None
+    on_limit: str | None = None
     output_budget: int | None = None
     models: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
@@ -65,6 +66,7 @@ def settings_layer(options: Options) -> dict[str, Any]:
         "maxParallelAgents": options.max_parallel,
         "parallelExecution": options.parallel,
         "requireApproval": True if options.approve_phases else None,
+        "onLimit": options.on_limit,
         "outputBudget": options.output_budget,
         "sandbox": options.sandbox,
         "models": dict(_pair(given, "--model", "ROLE=ID") for given in options.models),

@@ -13,7 +13,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, FailureError,
 with workflow.unsafe.imports_passed_through():
     from activities.agents import Agents
     from activities.turn import Turns
-    from baton.agent import AgentState, Ask, Finish, HandOff, Stop, next_move
+    from baton.agent import AgentState, Ask, Finish, HandOff, Stop, next_move, remaining
     from baton.chain import (
         FRUITLESS_AT_MOST,
         REPLAN,
@@ -41,6 +41,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.status import AgentStatus
     from workflows import policies
     from workflows.failures import reason_of, type_of
+    from workflows.versions import LIMITS_ASK
 
 EVENT_INTERVAL = timedelta(seconds=30)
 REPLACED_FROM_FACTS = {
@@ -72,6 +73,8 @@ class AgentWorkflow:
         self._stop: str | None = None
         self._choice: str | None = None
         self._lease: str | None = None
+        self._allowed = False
+        self._held: str | None = None
         self._paused = assignment.paused
         self._last_event: datetime | None = None
 
@@ -104,6 +107,10 @@ class AgentWorkflow:
                 self._lease = direction.text
             case "stop":
                 self._stop = direction.text
+            case "hold":
+                self._held = direction.text
+            case "allowance":
+                self._take_allowance(direction)
             case "pause" | "unpause":
                 self._paused = direction.kind == "pause"
 
@@ -123,6 +130,8 @@ class AgentWorkflow:
                     return await self._hand_off(move.reason)
                 case Finish():
                     return await self._end(AgentEnd.FINISHED, HandoffReason.SUBTASK_COMPLETE, "")
+                case Stop() if move.limit and await self._asked_for_more(move.detail):
+                    continue
                 case Stop():
                     end = AgentEnd.BLOCKED if move.blocked else AgentEnd.STOPPED
                     return await self._end(end, HandoffReason.OUTPUT_LIMIT, move.detail)
@@ -134,6 +143,9 @@ class AgentWorkflow:
             raise asyncio.CancelledError
         if self._stop is not None:
             return await self._end(AgentEnd.STOPPED, HandoffReason.OUTPUT_LIMIT, self._stop)
+        if self._held is not None:
+            await self._asked_for_more(self._held)
+            return await self._interrupted()
         if not self._paused:
             return None
         # Hand off cleanly; an agent that did nothing yet, or may have no successor, waits as it is.
@@ -219,8 +231,25 @@ class AgentWorkflow:
             return bool(left)
         self._lease = None
         await self._tell(self._event("lease"))
-        await workflow.wait_condition(lambda: self._lease is not None)
+        await workflow.wait_condition(lambda: self._lease is not None or self._stop is not None)
         return bool(self._lease)
+
+    async def _asked_for_more(self, detail: str) -> bool:
+        """Wait until the parent allows more or ends this agent; False where nobody can be asked."""
+        self._held = None
+        if workflow.info().parent is None or not workflow.patched(LIMITS_ASK):
+            return False
+        self._allowed = False
+        await self._tell(self._event("allowance").model_copy(update={"detail": detail}))
+        await workflow.wait_condition(lambda: self._allowed or self._stop is not None)
+        return True
+
+    def _take_allowance(self, direction: Direction) -> None:
+        """From now on the chain may use so much in all; what its earlier agents used is taken off."""
+        if direction.allowance is not None:
+            left = remaining(direction.allowance, self._assignment.totals.usage)
+            self._assignment = self._assignment.model_copy(update={"allowance": left})
+        self._allowed = True
 
     async def _succeed(self, reason: HandoffReason, choice: str | None = None) -> AgentResult:
         """Hand the manifest to the successor: the next run of this workflow."""

@@ -6,6 +6,7 @@ A failing, hanging or cut-off chain never takes its siblings down: it ends as th
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
+from decimal import Decimal
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
@@ -18,8 +19,9 @@ with workflow.unsafe.imports_passed_through():
     from baton.messages import AgentResult, MergedStep, StepResult
     from baton.plan import Plan, PlanStep, execution_order
     from baton.results import broken, combined, not_attempted, step_result, unmerged
+    from baton.roles import Role
     from baton.run_commands import failed
-    from baton.schedule import Unit, blocked_by_failure, startable, units
+    from baton.schedule import Unit, blocked_by_failure, startable, units, weight
     from baton.states import AgentEnd, StepStatusWord
     from baton.status_changes import with_step
     from workflows.attention import HeldBack
@@ -39,7 +41,12 @@ class Execution:
         settings = run.opened.settings
         parallel = settings.parallel_execution and plan.execution_strategy == "parallel"
         self._slots = asyncio.Semaphore(settings.max_parallel_agents if parallel else 1)
-        self._chains_at_once = settings.max_parallel_agents if parallel else 1
+        self._weights = {
+            unit.label: weight(step, unit)
+            for step in plan.plan
+            if step.step not in run.results
+            for unit in units(step, settings.budget)
+        }
         self._merging = asyncio.Lock()
         self._first_started = False
 
@@ -147,8 +154,8 @@ class Execution:
         run, unit = self._run, Unit(step=step.step)
         taken = any(other.failures_of == step.step for other in self._plan.plan)
         async with self._slots:
-            if run.time_is_up:
-                return not_attempted(step, run.limit_reached() or "")
+            if run.time_is_up and (hindrance := await run.limits.hindrance(Role.PLANNER)) is not None:
+                return not_attempted(step, hindrance)
             run.status = with_step(run.status, step.step, state="running")
             run.show()
             ran = await run_commands(run, step, f"step-{unit.label}", taken)
@@ -174,10 +181,8 @@ class Execution:
             run.hold_back_if_due()
             if self._first_started:
                 await self._let_the_first_get_ahead()
-            if (hindrance := run.limit_reached()) is not None:
+            if (hindrance := await run.limits.hindrance()) is not None:
                 return hindrance
-            if not run.books.count_agent():
-                return f"no further agent is allowed (maxAgents is {run.opened.settings.max_agents})"
             self._first_started = True
             run.status = with_step(run.status, step.step, state="running")
             run.show()
@@ -186,7 +191,7 @@ class Execution:
                 run.task_id, run.input, run.opened, self._plan, step, unit, start, run.knowledge, finished
             )
             try:
-                result = await run.agent(assignment, f"{run.task_id}/step-{unit.label}", self._chains_at_once)
+                result = await run.agent(assignment, f"{run.task_id}/step-{unit.label}", self._share(unit))
             except HeldBack:
                 run.books.return_agent()
                 raise
@@ -194,6 +199,11 @@ class Execution:
             run.chain_ends[unit.label] = result
             run.replan_wanted = run.replan_wanted or (run.keeps_progress and result.end is AgentEnd.REPLAN)
             return result
+
+    def _share(self, unit: Unit) -> Decimal:
+        """The part of what is left for a chain, by its weight among all that have not begun."""
+        own = self._weights.pop(unit.label, 1)
+        return Decimal(own) / (own + sum(self._weights.values()))
 
     async def _let_the_first_get_ahead(self) -> None:
         """Siblings read the prompt cache of the first one, once its first answer has begun."""

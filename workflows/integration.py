@@ -9,8 +9,10 @@ with workflow.unsafe.imports_passed_through():
     from baton.findings import GateResult, GateVerdict, compare
     from baton.messages import AgentResult
     from baton.plan import Plan
+    from baton.roles import Role
     from workflows.closing import Left
     from workflows.execution import was_cancelled
+    from workflows.limits import STOP
     from workflows.task_run import TaskRun
 
 
@@ -42,6 +44,9 @@ class Integration:
         if run.head == run.opened.base_commit:
             return
         run.hold_back_if_due()
+        if run.limits.over == STOP:
+            run.happened("no integration: a person stopped the task at its limit")
+            return
         run.enter("integrating")
         await run.save()
         answer = await run.approval("integration")
@@ -49,7 +54,7 @@ class Integration:
             run.happened("integration was rejected; the result stays as it is")
             return
         await self._compare_gates("result")
-        if not run.input.integration or run.limit_reached() or not run.books.count_agent(for_integrator=True):
+        if not run.input.integration or await run.limits.hindrance(Role.INTEGRATOR) is not None:
             return
         assignment = integrator_assignment(
             run.task_id,

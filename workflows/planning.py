@@ -12,6 +12,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.messages import OpenTask, SettlePlan, StepResult
     from baton.plan import Plan
     from baton.replan import replanned
+    from baton.roles import Role
     from baton.states import AgentEnd
     from baton.status_changes import planned
     from baton.wording import counted
@@ -68,7 +69,7 @@ class Planning:
             )
         while True:
             run.hold_back_if_due()
-            if (limit := run.limit_reached()) is not None:
+            if (limit := await run.limits.hindrance(Role.PLANNER)) is not None:
                 run.update(summary=f"no plan was made: {limit}")
                 return None
             assignment = planner_assignment(run.task_id, run.input, run.opened, run.head, tuple(remarks))

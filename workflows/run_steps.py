@@ -10,6 +10,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.command_results import commands_result
     from baton.messages import AgentResult, CommandsRun, RunCommands
     from baton.plan import PlanStep
+    from baton.roles import Role
     from baton.states import AgentEnd
     from workflows import policies
     from workflows.task_run import TaskRun, raise_if_cancelled
@@ -31,8 +32,8 @@ async def run_commands(run: TaskRun, step: PlanStep, workspace: str, failures_ar
             ran = await _slice(run, request)
             if ran.finished or ran.refused:
                 break
-            if run.time_is_up:
-                end, detail = AgentEnd.STOPPED, run.limit_reached() or ""
+            if run.time_is_up and (reached := await run.limits.hindrance(Role.PLANNER)) is not None:
+                end, detail = AgentEnd.STOPPED, reached
                 break
     except (asyncio.CancelledError, ActivityError) as error:
         if not is_cancelled_exception(error):

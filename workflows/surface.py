@@ -15,10 +15,8 @@ with workflow.unsafe.imports_passed_through():
     from baton.names import BAD_INPUT
     from baton.steering import Remark, given_limits, given_object, given_remark
     from baton.wording import counted
+    from workflows.limits import RAISE, Directions
     from workflows.task_run import TaskRun
-
-Directions = tuple[tuple[str, Direction], ...]
-"""What is passed on to agents: workflow id and direction."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +98,9 @@ class Surface:
         comment = str(given.get("comment") or "")
         if (fault := attention.fault(name, choice)) is not None:
             raise ValueError(fault)
+        asked = next(item for item in attention.items if item.id == name)
+        if asked.kind == "limit":
+            return self._answer_limit(choice, comment)
 
         def change() -> Directions:
             item = attention.answer(name, choice, comment)
@@ -109,6 +110,12 @@ class Surface:
             return ((item.workflow_id, Direction(kind="choice", text=choice)),)
 
         return Act(f"{name}: {choice} was taken", change)
+
+    def _answer_limit(self, choice: str, comment: str) -> Act:
+        limits = self._run.limits
+        if choice == RAISE:
+            limits.raised(comment)
+        return Act(f"limit: {choice} was taken", lambda: limits.take(choice, comment))
 
     def _pause(self, *, paused: bool) -> Act:
         run = self._run
@@ -154,8 +161,4 @@ class Surface:
         if not self._run.is_open:
             raise ValueError("set_limits: the task is not open yet; try again in a moment")
 
-        def apply() -> Directions:
-            self._run.set_limits(change)
-            return ()
-
-        return Act(f"limits: {change.told()}", apply)
+        return Act(f"limits: {change.told()}", lambda: self._run.set_limits(change))

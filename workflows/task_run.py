@@ -6,7 +6,8 @@
 import asyncio
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any
+from decimal import Decimal
+from typing import Any, Literal
 
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey, SearchAttributeUpdate, WorkflowIDReusePolicy
@@ -38,8 +39,8 @@ with workflow.unsafe.imports_passed_through():
     )
     from baton.names import SEARCH_ATTENTION, SEARCH_PHASE, SEARCH_REPOSITORY
     from baton.plan import Plan
+    from baton.pricing import Usage
     from baton.progress import Answer, ChainEnd, Progress, grouped_records, knowledge_of
-    from baton.roles import WRITING_ROLES, Role
     from baton.settings import Phase
     from baton.states import AgentEnd, TaskState
     from baton.status import TaskStatus, details_markdown, title_of
@@ -49,7 +50,8 @@ with workflow.unsafe.imports_passed_through():
     from workflows.agent import AgentWorkflow
     from workflows.attention import Attention, HeldBack
     from workflows.keeping import Keeping
-    from workflows.versions import PROGRESS
+    from workflows.limits import Limits
+    from workflows.versions import LIMITS_ASK, PROGRESS
 
 PHASE_KEY = SearchAttributeKey.for_keyword(SEARCH_PHASE)
 REPOSITORY_KEY = SearchAttributeKey.for_keyword(SEARCH_REPOSITORY)
@@ -82,6 +84,7 @@ class TaskRun:
         self.chain_ends: dict[str, AgentResult] = {}
         self.baseline: tuple[GateResult, ...] | None = None
         self.verdicts: tuple[GateVerdict, ...] = ()
+        self.limits = Limits(self)
         self.books = Allowances(kept_for_integrator=1 if task.integration else 0)
         self.time_is_up = False
         self.guidance: list[Remark] = []
@@ -134,14 +137,20 @@ class TaskRun:
         for label in over:
             del self.chain_ends[label]
 
-    def set_limits(self, change: LimitsChange) -> None:
-        """Other limits from now on, for what has not started yet."""
+    def set_limits(self, change: LimitsChange) -> tuple[tuple[str, Direction], ...]:
+        """Other limits from now on; what the chains that run are to be told of it."""
         self._use(self.opened.model_copy(update={"settings": change.applied(self.opened.settings)}))
         self.happened(f"limits were changed: {change.told()}")
+        self.limits.over = None
         if "max_duration" in change.model_fields_set:
             self.time_is_up = False
             self.stop_clock()
             self.start_clock()
+        served = self.limits.served()
+        told = {name for name, _ in served} | self.limits.waiting
+        shared = self.books.share_out({name: event.usage for name, event in self._chains.items()})
+        running = [(name, Direction(kind="allowance", allowance=part)) for name, part in shared.items()]
+        return (*served, *((name, direction) for name, direction in running if name not in told))
 
     def _use(self, opened: OpenedTask) -> None:
         self._opened = opened
@@ -150,6 +159,11 @@ class TaskRun:
             cost_usd=limits.cost_usd, output_tokens=limits.output_tokens, model_calls=limits.model_calls
         )
         self.books.most_agents = opened.settings.max_agents
+
+    @property
+    def used(self) -> Usage:
+        """What was used so far: by chains that ended, and by those at work as far as they told."""
+        return sum((event.usage for event in self._chains.values()), self.books.settled)
 
     def limit_reached(self) -> str | None:
         """Why no further agent may start, in a sentence; None when one may."""
@@ -270,17 +284,16 @@ class TaskRun:
 
     # --- agents --------------------------------------------------------------------------------------------------
 
-    async def agent(self, assignment: Assignment, workflow_id: str, chains: int = 1) -> AgentResult:
+    async def agent(self, assignment: Assignment, workflow_id: str, share: Decimal = Decimal(1)) -> AgentResult:
         """Run a chain of agents to its end. One that dies takes nobody with it: that is its result.
 
-        `chains`: how many may run side by side; the chain gets an equal part of what is left. The agent itself must
-        have been counted before.
+        `share`: so much of what is left of the limits is its part. The agent itself must have been counted before.
         """
         await workflow.wait_condition(lambda: not self.status.paused or (self.renewal_due and not self.books.running))
         raise_if_cancelled()
         if self.status.paused:
             raise HeldBack
-        part = self.books.hold(workflow_id, max(1, chains - self.books.running))
+        part = self.books.hold(workflow_id, share, self.opened.settings.output_budget)
         subject = assignment.step.description if assignment.step else assignment.task
         guidance = (*assignment.guidance, *self._guidance_for(assignment))
         self._starting.add(workflow_id)
@@ -311,6 +324,7 @@ class TaskRun:
         at_work = tuple(agent for agent in self.status.agents_at_work if agent.workflow_id != workflow_id)
         agents = self.status.agents + result.totals.agents
         self.update(usage=self.books.settled, agents=agents, agents_at_work=at_work)
+        await self.limits.ended(workflow_id)
         return result
 
     def running_chains(self, step: int | None = None) -> tuple[str, ...]:
@@ -336,14 +350,13 @@ class TaskRun:
         if event.handoff is not None:
             self.handoffs.append(event.handoff)
         self.show()
-        if event.kind == "lease":
-            counts = event.role in WRITING_ROLES
-            granted = not counts or self.books.count_agent(for_integrator=event.role is Role.INTEGRATOR)
-            await self.direct(event.workflow_id, Direction(kind="lease", text="granted" if granted else ""))
+        self.limits.tell_when_near()
+        if event.kind in {"lease", "allowance"}:
+            await self.limits.asked(event)
         elif event.kind == "started" and self.status.paused:
             await self.direct(event.workflow_id, Direction(kind="pause"))
         elif event.kind == "started" and self.time_is_up:
-            await self.direct(event.workflow_id, Direction(kind="stop", text=self.limit_reached() or ""))
+            await self.direct(event.workflow_id, self._time_is_up())
 
     def start_clock(self) -> None:
         """From now on the time limit is watched."""
@@ -355,7 +368,7 @@ class TaskRun:
             self._clock.cancel()
 
     async def _end_in_time(self) -> None:
-        """When the task's time is up, have every agent end with what it did, and start no further one."""
+        """When the task's time is up, no agent begins another turn, and none starts, until a person has decided."""
         limit = self.opened.settings.limits.duration
         if limit is None:
             return
@@ -363,7 +376,12 @@ class TaskRun:
         self.time_is_up = True
         self.happened(self.limit_reached() or "")
         for agent in self.status.agents_at_work:
-            await self.direct(agent.workflow_id, Direction(kind="stop", text=self.limit_reached() or ""))
+            await self.direct(agent.workflow_id, self._time_is_up())
+
+    def _time_is_up(self) -> Direction:
+        """What an agent is told then: to ask before its next turn."""
+        kind: Literal["hold", "stop"] = "hold" if workflow.patched(LIMITS_ASK) else "stop"
+        return Direction(kind=kind, text=self.limit_reached() or "")
 
     async def direct(self, workflow_id: str, direction: Direction) -> None:
         """Pass something on to a running agent."""

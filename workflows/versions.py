@@ -2,3 +2,6 @@
 
 PROGRESS = "progress"
 """The task tells its progress, merges onto the head it knows, and goes on in a new run when its history is long."""
+
+LIMITS_ASK = "limits-ask"
+"""A reached limit is a question to a person, and an agent asks for more before it stops."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from baton.settings import Limits, Settings
-from baton.steering import Remark, given_limits, given_object, given_remark
+from baton.steering import LimitsChange, Remark, given_limits, given_object, given_remark, limit_from_comment
 
 
 def test_only_named_limits_change() -> None:
@@ -54,3 +54,16 @@ def test_a_payload_is_an_object() -> None:
     assert given_object("pause", None) == {}
     with pytest.raises(ValueError, match="must be a JSON object, not list"):
         given_object("pause", [])
+
+
+def test_a_raise_says_the_new_limit() -> None:
+    assert limit_from_comment("max_cost_usd", " 40 USD ", Decimal("39.99")) == LimitsChange(max_cost_usd=Decimal(40))
+    assert limit_from_comment("max_duration", "2h", Decimal(3600)) == LimitsChange(max_duration=timedelta(hours=2))
+    for which, comment, why in (
+        ("max_cost_usd", "", "orchestrate limits --max-cost"),
+        ("max_cost_usd", "40", "leaves nothing, 40 are used already"),
+        ("max_duration", "soon", "no duration"),
+        ("max_duration", "30m", "leaves nothing"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            limit_from_comment(which, comment, Decimal(3600) if which == "max_duration" else Decimal(40))

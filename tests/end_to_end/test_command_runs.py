@@ -81,6 +81,18 @@ def test_a_task_is_steered(desk: Desk) -> None:
     assert desk.run("watch", task_id).returncode == 0
 
 
+def test_a_task_at_its_limit_waits_until_it_is_raised(desk: Desk) -> None:
+    waiting = desk.run(TASK, "--gate", GATE, "--max-cost", "0")
+    assert waiting.returncode == 4, waiting.stdout + waiting.stderr
+    task_id = task_of(waiting.stdout)
+    assert f"orchestrate answer {task_id} limit-1 integrate" in waiting.stdout
+    too_little = desk.run("answer", task_id, "limit-1", "raise", "--comment", "0")
+    assert (too_little.returncode, "leaves nothing" in too_little.stderr) == (2, True)
+    assert "raise was taken" in desk.run("answer", task_id, "limit-1", "raise", "--comment", "40").stdout
+    assert desk.run("watch", task_id).returncode == 0
+    assert desk.run(TASK, "--max-cost", "0", "--on-limit", "stop").returncode == 1
+
+
 def test_the_stock_tool_starts_signals_asks_cancels_and_terminates(desk: Desk) -> None:
     address = json.loads(desk.run("up", "--json").stdout)["address"]
 

@@ -332,7 +332,7 @@ async def test_a_gate_that_failed_before_does_not(bench: Start) -> None:
 
 @pytest.mark.parametrize(("most", "started"), [(0, 0), (1, 0), (2, 1), (3, 2)])
 async def test_agents_are_limited_and_one_is_kept_for_the_integrator(bench: Start, most: int, started: int) -> None:
-    async with bench(scripted(plan_of(step(1), step(2))), {"maxAgents": most}) as one:
+    async with bench(scripted(plan_of(step(1), step(2))), {"maxAgents": most, "onLimit": "integrate"}) as one:
         result = await (await one.start()).result()
         executors = [a for a in one.files.assignments if a.role is Role.EXECUTOR]
         assert len(executors) == started
@@ -340,7 +340,7 @@ async def test_agents_are_limited_and_one_is_kept_for_the_integrator(bench: Star
 
 
 async def test_zero_cost_allows_nothing(bench: Start) -> None:
-    async with bench(scripted(plan_of(step(1))), {"limits": {"costUsd": "0"}}) as one:
+    async with bench(scripted(plan_of(step(1))), {"limits": {"costUsd": "0"}, "onLimit": "stop"}) as one:
         result = await (await one.start()).result()
         assert one.files.assignments == []
         assert result.state is TaskState.FAILED
@@ -508,7 +508,8 @@ async def test_parallel_chains_share_the_slots_and_each_shard_is_merged(bench: S
 
 
 async def test_agents_are_never_more_than_allowed_and_what_was_done_is_merged(bench: Start) -> None:
-    async with bench(scripted(parallel(sharded(1, 6))), {"maxAgents": 4, "maxParallelAgents": 6}) as one:
+    settings = {"maxAgents": 4, "maxParallelAgents": 6, "onLimit": "integrate"}
+    async with bench(scripted(parallel(sharded(1, 6))), settings) as one:
         result = await (await one.start()).result()
         executors = [a.workspace for a in one.files.assignments if a.role is Role.EXECUTOR]
         assert len(executors) == 3
@@ -517,11 +518,13 @@ async def test_agents_are_never_more_than_allowed_and_what_was_done_is_merged(be
 
 
 async def test_parallel_chains_never_hold_more_than_the_limit(bench: Start) -> None:
-    settings = {"limits": {"outputTokens": 900}, "maxParallelAgents": 3, "maxAgents": 20}
+    limits = {"outputTokens": 30_000, "costUsd": 5}
+    settings = {"limits": limits, "outputBudget": 4_000, "maxParallelAgents": 3, "maxAgents": 20}
     async with bench(scripted(parallel(step(1), step(2, items=("b.py",)), step(3, items=("c.py",)))), settings) as one:
         await (await one.start()).result()
         held = [a.allowance.output_tokens for a in one.files.assignments if a.role is Role.EXECUTOR]
-        assert sum(amount or 0 for amount in held) <= 800
+        assert all(held)
+        assert sum(amount or 0 for amount in held) <= 29_900
 
 
 async def test_a_conflict_leaves_nothing_reported_as_done(bench: Start) -> None:
@@ -571,7 +574,7 @@ async def test_a_cancellation_in_the_moment_of_a_completion_is_not_lost(bench: S
 
 async def test_the_time_limit_ends_the_task_with_what_was_done(bench: Start) -> None:
     plan = plan_of(*(step(n, items=(f"{n}.py",)) for n in range(1, 60)))
-    async with bench(scripted(plan), {"limits": {"duration": "2s"}, "maxAgents": 100}) as one:
+    async with bench(scripted(plan), {"limits": {"duration": "2s"}, "maxAgents": 100, "onLimit": "integrate"}) as one:
         result = await (await one.start()).result()
         assert result.state is TaskState.PARTIAL
         assert 0 < result.items.done < 59
