@@ -32,6 +32,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from activities.agents import Agents
 from activities.commands import find_sandbox
 from activities.credentials import Credentials
+from activities.logs import log_to
 from activities.merging import Merging
 from activities.model import Model
 from activities.opening import Opening
@@ -57,8 +58,7 @@ def main() -> None:
     CPython 3.11 with temporalio 1.35 now and then aborts there, after all work was done.
     """
     arguments = _arguments()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
-    logging.getLogger("httpx2").setLevel(logging.WARNING)
+    log_to(sys.stderr, Credentials(arguments.state / "service" / "credentials.json").secrets)
     code = 0
     try:
         asyncio.run(_work(arguments))

@@ -15,6 +15,7 @@ from activities.pulse import pulse
 from activities.sandbox import Sandbox
 from activities.store import LostBlobError
 from activities.task_folder import TaskFolder, Tasks
+from activities.trace import TaskTrace
 from activities.workspace_lock import workspace_lock
 from activities.workspaces import prepare_workspace
 from baton.conversation import Opening
@@ -46,6 +47,7 @@ class Agents:
         """Prepare the workspace and store the conversation's root node."""
         folder = self._tasks.folder(assignment.task_id)
         folder.require()
+        trace = TaskTrace(folder)
         async with pulse("preparing the workspace"), workspace_lock(folder.lock_path(assignment.workspace)):
             commit = await self._workspace(folder, assignment)
             assignment, asked = await self._with_context(folder, assignment)
@@ -78,6 +80,8 @@ class Agents:
         )
         head = await asyncio.to_thread(folder.conversations.start, opening)
         gaps = _gaps(assignment, datetime.now(UTC))
+        step = assignment.step.step if assignment.step else None
+        trace.write("started", agent=_id(assignment), role=assignment.role, step=step, model=assignment.model)
         return OpenedAgent(head=head, commit=commit, usage=inheritance.usage + asked, knowledge=gaps)
 
     @activity.defn(name="close_agent")
@@ -88,10 +92,20 @@ class Agents:
         """
         assignment = request.assignment
         folder = self._tasks.folder(assignment.task_id)
+        trace = TaskTrace(folder)
         async with pulse("writing the manifest"), workspace_lock(folder.lock_path(assignment.workspace)):
             facts, corrections = await asyncio.to_thread(_facts, folder.conversations, request)
             changed = await _changed(folder, request) if assignment.role in WRITING_ROLES else []
         manifest = complete(_handing(request), facts, changed, corrections)
+        trace.write(
+            "ended",
+            agent=_id(assignment),
+            role=assignment.role,
+            step=assignment.step.step if assignment.step else None,
+            turn=request.turns,
+            outcome=str(request.reason),
+            successor=manifest.to_agent.id if manifest.to_agent else "",
+        )
         file = None
         unfinished = request.successor or request.reason is not HandoffReason.SUBTASK_COMPLETE
         if unfinished and folder.record.opened.settings.persist_state:

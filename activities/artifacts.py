@@ -5,10 +5,12 @@ It is the only thing besides one ref that a task leaves in the user's repository
 """
 
 import json
+import logging
 import os
 import re
 import shutil
 from contextlib import suppress
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,10 @@ from baton.messages import Artifact
 from baton.plan import Plan
 from baton.report import plan_artifacts
 from baton.reviewing import with_decisions
+from baton.run_facts import FILES, HANDOFFS, run_facts
+from baton.timeline import FRAME_FILES, TIMELINE, Frame, render
+
+logger = logging.getLogger("baton.artifacts")
 
 HANDOFF_NAME = re.compile(r"agent-(\d+)-handoff\.json")
 
@@ -70,6 +76,20 @@ class Artifacts:
         for artifact in artifacts:
             self.write(artifact)
 
+    def write_timeline(self, task_id: str) -> None:
+        """Draw `timeline.html` from what the folder holds. A page that cannot be drawn costs nothing but itself."""
+        try:
+            self.write(Artifact(name=TIMELINE, form="text", value=self._drawn(task_id)))
+        except Exception:
+            logger.exception("the timeline of %s cannot be drawn", task_id)
+
+    def _drawn(self, task_id: str) -> str:
+        names = [*FILES, *(path.name for path in self._folder.glob(HANDOFFS))]
+        texts = {name: text for name in names if (text := _text_of(self._folder / name)) is not None}
+        page = files("baton.timeline_page")
+        frame = {part: page.joinpath(name).read_text(encoding="utf-8") for part, name in FRAME_FILES.items()}
+        return render(run_facts(task_id, texts), Frame(**frame))
+
     def write_handoff(self, manifest: Manifest) -> str:
         """Write `agent-<n>-handoff.json`, `n` in order of time; returns its name."""
         names = sorted((path.name for path in self._folder.glob("agent-*-handoff.json")), key=_number)
@@ -99,6 +119,13 @@ def _issues_in(path: Path) -> list[dict[str, Any]]:
     except ValueError:
         return []
     return [issue for issue in found if isinstance(issue, dict)] if isinstance(found, list) else []
+
+
+def _text_of(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
 
 
 def _number(name: str) -> int:

@@ -19,7 +19,7 @@ from activities.pulse import Pulse
 from activities.task_folder import TaskFolder
 from activities.text_files import count_lines
 from activities.tools import Tools
-from activities.trace import Trace
+from activities.trace import TurnTrace
 from activities.workspace_tools import ownership_of
 from baton.bookkeeping import JUDGES, Evidence, judge, unreadable_hand_off
 from baton.conversation import Block, Response, ToolCall, calls, replayable, tool_result, unrun_results
@@ -28,6 +28,7 @@ from baton.messages import TurnRequest
 from baton.ownership import Allowed, Refused
 from baton.partial_writes import STATE_KEPT_CHARACTERS, PartialWrite, partial_write
 from baton.pricing import Usage
+from baton.questions import answered_before
 from baton.roles import SUBMISSION_TOOLS, WRITING_ROLES
 from baton.tool_schemas import ToolFault, parse
 
@@ -49,6 +50,8 @@ class Work:
     results: list[Block] = field(default_factory=list)
     facts: TurnFacts = field(default_factory=TurnFacts)
     extra_usage: Usage = field(default_factory=Usage)
+    noted: dict[str, bool] = field(default_factory=dict)
+    """What the trace tells of the current call beside its outcome."""
 
     def add(self, facts: TurnFacts) -> None:
         """Take what one call established."""
@@ -71,7 +74,7 @@ class Calls:
     tools: Tools
     predecessor: Predecessor
     beat: Pulse
-    trace: Trace
+    trace: TurnTrace
 
     async def run(self, response: Response) -> Work:
         """All calls of the response."""
@@ -92,8 +95,11 @@ class Calls:
                 continue
             self.beat.doing, self.beat.tokens = doing(call), 0
             self.trace.begin()
+            work.noted.clear()
             await self._run_one(call, work)
-            self.trace.called(call.name, is_error=bool(work.results[-1].get("is_error")))
+            result = work.results[-1]
+            error = str(result.get("content")) if result.get("is_error") else None
+            self.trace.called(call.name, call.input, error=error, **work.noted)
             if call.name == "bash" and self.request.role in WRITING_ROLES:
                 await self._judge_what_commands_changed(work)
         return work
@@ -110,6 +116,8 @@ class Calls:
             work.answer(call, judgement.text, is_error=judgement.is_error, facts=judgement.facts)
         elif call.name == "ask_predecessor":
             answer = await self.predecessor.answer(call, work.so_far.questions)
+            opening = self.conversation.opening.content
+            work.noted["answered"] = answered_before(str(call.input["question"]), opening)
             work.extra_usage += answer.usage
             work.answer(call, answer.text, is_error=answer.is_error, facts=TurnFacts(questions=1))
         else:
@@ -117,6 +125,7 @@ class Calls:
 
     async def _run_tool(self, call: ToolCall, arguments: BaseModel, work: Work) -> None:
         result = await self.tools.call(call.name, call.input)
+        work.noted["refused"] = result.refused
         if result.whole is not None:
             self.folder.store.put(result.whole.encode())
         facts = TurnFacts(
@@ -163,6 +172,7 @@ class Calls:
                 self.folder.store.put(place.read_bytes())
         if foreign:
             await repository.restore(workspace, [changes[refused.path] for refused in foreign])
+            self.trace.restored([refused.path for refused in foreign])
         told = "\n".join(refused.message for refused in foreign[:FOREIGN_TOLD])
         remark = f"A command changed files that are not yours; they are as they were before.\n{told}"
         own = tuple(path for path in changes if path not in {refused.path for refused in foreign})

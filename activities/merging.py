@@ -12,6 +12,7 @@ from activities.repository import MergeKind
 from activities.resolution import TRAILER_CONFLICT
 from activities.result_branch import Folded
 from activities.task_folder import TaskFolder, Tasks
+from activities.trace import TaskTrace
 from activities.working_tree import commit_message
 from activities.workspace_lock import workspace_lock
 from baton.merging import (
@@ -38,6 +39,7 @@ class Merging:
         """Put a workspace's checkpoints on the result as one commit, or say what they conflict with."""
         folder = self._tasks.folder(request.task_id)
         async with pulse("merging"), workspace_lock(folder.lock_path("result")):
+            trace = TaskTrace(folder)
             step = "integration" if request.step is None else str(request.step)
             outcome = await folder.repository.merge_step(
                 request.branches, request.subject, {"Baton-Task": request.task_id, "Baton-Step": step}
@@ -47,9 +49,12 @@ class Merging:
             if outcome.kind is MergeKind.CONFLICT:
                 folded = await folder.repository.resolutions().fold(request.branches)
                 conflict = await _conflict(folder, folded, request.step)
+        merged = outcome.kind in {MergeKind.MERGED, MergeKind.ALREADY}
+        told = "merged" if merged else "conflict" if outcome.conflicts else "nothing to merge"
+        trace.write("merge", step=request.step, outcome=told, paths=outcome.conflicts[:50])
         return MergedStep(
             commit=head,
-            merged=outcome.kind in {MergeKind.MERGED, MergeKind.ALREADY},
+            merged=merged,
             files_changed=tuple(change.path for change in outcome.changes),
             conflicts=outcome.conflicts,
             conflict=conflict,

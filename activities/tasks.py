@@ -13,6 +13,7 @@ from activities.opening import BadInputError
 from activities.pulse import pulse
 from activities.sandbox import Sandbox
 from activities.task_folder import TaskFolder, TaskRecord, Tasks, sandbox_for
+from activities.trace import TaskTrace
 from activities.workspace_lock import workspace_lock
 from activities.workspace_secrets import secrets_in
 from activities.workspaces import prepare_workspace
@@ -76,9 +77,10 @@ class TaskWork:
             workspace = await folder.repository.open_workspace(request.workspace, request.commit)
             await folder.repository.reset(workspace, request.commit)
             await prepare_workspace(folder, workspace, self._sandbox)
-            gates, results = Gates(), []
+            gates, results, trace = Gates(), [], TaskTrace(folder)
             for gate in request.gates:
                 beat.doing = f"gate {gate.name}"
+                trace.begin()
                 done = await gates.run(
                     gate,
                     workspace,
@@ -87,6 +89,7 @@ class TaskWork:
                     sandbox=sandbox_for(folder, self._sandbox),
                     on_start=lock.remember,
                 )
+                trace.write("gate", name=gate.name, workspace=request.workspace, outcome=str(done.outcome))
                 secrets = frozenset(self._credentials.secrets()) | await asyncio.to_thread(secrets_in, workspace)
                 results.append(without_secrets(done, secrets))
             await folder.repository.close_workspace(request.workspace)
@@ -112,6 +115,8 @@ class TaskWork:
             for artifact in wanted:
                 if settings.persist_state or artifact.name.startswith(("report", "integration-report")):
                     await asyncio.to_thread(artifacts.write, artifact)
+        if settings.persist_state and any(artifact.name == "report.md" for artifact in wanted):
+            await asyncio.to_thread(artifacts.write_timeline, request.task_id)
 
     @activity.defn(name="load_progress")
     async def load_progress(self, request: LoadProgress) -> LoadedProgress:

@@ -20,7 +20,7 @@ from activities.process_groups import ProcessGroup
 from activities.sandbox import Sandbox
 from activities.search import Found, Search
 from activities.text_files import cut_middle, decode
-from activities.tool_result import CallRefused, ToolResult
+from activities.tool_result import CallRefused, NotOwned, ToolResult
 from baton.ownership import Ownership, Refused
 from baton.permissions import Denied, Permissions
 from baton.redaction import is_secret_file, redacted, secret_values
@@ -122,7 +122,7 @@ class Tools:
                 raise CallRefused(parsed.message)
             result = await self._run(parsed)
         except CallRefused as refused:
-            result = ToolResult(content=str(refused), is_error=True)
+            result = ToolResult(content=str(refused), is_error=True, refused=isinstance(refused, NotOwned))
         secrets = self._secrets | await asyncio.to_thread(self._secrets_on_disk)
         whole = None if result.whole is None else _clean(result.whole, secrets)
         return result.model_copy(update={"content": _clean(result.content, secrets), "whole": whole})
@@ -167,7 +167,7 @@ class Tools:
         if isinstance(verdict, Refused):
             as_new = self._ownership.may_write(path, exists=False)
             if isinstance(as_new, Refused) or await self._search.is_committed(self._base_commit, path):
-                raise CallRefused(verdict.message)
+                raise NotOwned(verdict.message)
         return path
 
     async def _bash(self, call: Bash) -> ToolResult:

@@ -1,57 +1,153 @@
-"""`trace.jsonl`: one line per model and tool call of a task, without content."""
+"""`trace.jsonl`: one line per model call, tool call, handoff, merge and gate of a task, without content.
 
+Each line is also an event in the worker's log. Lines are appended whole, so several processes may share the file; a
+call is told before the next begins, so that a killed process leaves no gap. What a later attempt does again is told
+again; `baton/trace.py` reads the last telling.
+"""
+
+import hashlib
 import json
+import logging
+import os
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 from activities.errors import ModelFault
-from activities.task_folder import TaskFolder
+from activities.task_folder import TaskFolder, UnknownTaskError
 from baton.conversation import Response
 from baton.messages import TurnRequest
+from baton.trace import NAME
+
+logger = logging.getLogger("baton.trace")
 
 
-class Trace:
-    """Writes the lines of one turn. Lines are appended whole, so several processes may share the file."""
+class TaskTrace:
+    """Writes the lines of a task; nothing where the task keeps no artifacts, or has no record (any more)."""
 
-    def __init__(self, folder: TaskFolder, request: TurnRequest) -> None:
-        self._path = folder.artifacts / "trace.jsonl"
-        self._request = request
-        self._started = 0.0
+    def __init__(self, folder: TaskFolder) -> None:
+        self._path: Path | None = None
+        with suppress(UnknownTaskError):
+            self._path = folder.artifacts / NAME if folder.record.opened.settings.persist_state else None
+        self._started = time.monotonic()
 
     def begin(self) -> None:
         """The next call starts now."""
         self._started = time.monotonic()
 
-    def model_answered(self, response: Response) -> None:
-        """A model call ended with a response."""
+    @property
+    def seconds(self) -> float:
+        """Since the beginning."""
+        return round(time.monotonic() - self._started, 3)
+
+    def write(self, kind: str, **fields: object) -> None:
+        """One line: when it ended, how long it took, and what it was."""
+        line: dict[str, object] = {"at": _now(), "seconds": self.seconds, "kind": kind, **fields}
+        logger.info("%s", _sentence(line), extra={"event": line})
+        if self._path is None:
+            return
+        # A folder that somebody deleted costs earlier lines, never a turn.
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+        descriptor = os.open(self._path, flags, 0o644)
+        try:
+            os.write(descriptor, _cut_off(descriptor) + json.dumps(line).encode() + b"\n")
+        finally:
+            os.close(descriptor)
+
+    def holds(self, name: str) -> bool:
+        """Whether a line with this name in it is there."""
+        if self._path is None:
+            return False
+        try:
+            return f'"{name}"' in self._path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return False
+
+
+class TurnTrace:
+    """Writes the lines of one turn."""
+
+    def __init__(self, folder: TaskFolder, request: TurnRequest, attempt: int = 1) -> None:
+        self._trace = TaskTrace(folder)
+        self._where = {"agent": request.agent_id, "role": request.role, "turn": request.turn, "attempt": attempt}
+        self._calls = 0
+
+    def begin(self) -> None:
+        """The next call starts now."""
+        self._trace.begin()
+
+    @property
+    def seconds(self) -> float:
+        """Since the beginning of the call."""
+        return self._trace.seconds
+
+    def model_answered(self, response: Response, seconds: float, at: str) -> None:
+        """A model call ended with a response; told once, whichever attempt gets to it."""
+        if self._where["attempt"] != 1 and self._trace.holds(response.id):
+            return
         usage = response.usage
-        self._write(
-            kind="model",
+        self._trace.write(
+            "model",
+            **self._where,
+            at=at or _now(),
+            seconds=seconds,
             model=response.model,
+            response=response.id,
             outcome=response.stop_reason,
             input_tokens=usage.total_input_tokens,
             cache_read_tokens=usage.cache_read_tokens,
+            cache_write_tokens=usage.cache_write_5m_tokens + usage.cache_write_1h_tokens,
             output_tokens=usage.output_tokens,
             cost_usd=str(usage.cost_usd),
         )
 
     def model_failed(self, model: str, fault: ModelFault) -> None:
         """A model call ended without one."""
-        self._write(kind="model", model=model, outcome=fault.type or "broken", status=fault.status)
+        self._trace.write("model", **self._where, model=model, outcome=fault.type or "broken", status=fault.status)
 
-    def called(self, tool: str, *, is_error: bool) -> None:
-        """A tool call ended."""
-        self._write(kind="tool", tool=tool, outcome="error" if is_error else "ok")
+    def called(self, tool: str, arguments: object, *, error: str | None, **more: object) -> None:
+        """A tool call ended. Of its input and its error only fingerprints are kept, and the path it names."""
+        self._calls += 1
+        given = arguments if isinstance(arguments, dict) else {}
+        path = next((given[key] for key in ("file_path", "item", "path") if isinstance(given.get(key), str)), "")
+        failed: dict[str, object] = {} if error is None else {"error": _fingerprint(error)}
+        self._trace.write(
+            "tool",
+            **self._where,
+            call=self._calls,
+            tool=tool,
+            path=path[:300],
+            input=_fingerprint(json.dumps(arguments, sort_keys=True, default=str)),
+            outcome="ok" if error is None else "error",
+            **failed,
+            **{name: value for name, value in more.items() if value},
+        )
 
-    def _write(self, **fields: object) -> None:
-        line = {
-            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "agent": self._request.agent_id,
-            "turn": self._request.turn,
-            "seconds": round(time.monotonic() - self._started, 3),
-            **fields,
-        }
-        # A folder that somebody deleted costs earlier lines, never a turn.
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+    def restored(self, paths: list[str]) -> None:
+        """A command had changed files of others; they are as they were before."""
+        self._trace.begin()
+        self._trace.write("foreign", **self._where, paths=paths[:50], outcome="restored")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _fingerprint(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
+
+
+def _cut_off(descriptor: int) -> bytes:
+    """A line end, where the last line was cut off by a full disk or a lost machine."""
+    size = os.fstat(descriptor).st_size
+    return b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
+
+
+def _sentence(line: dict[str, Any]) -> str:
+    """The event in a few words, for a log."""
+    what = [str(line[key]) for key in ("kind", "tool", "model", "name", "path", "outcome") if line.get(key)]
+    tokens = f", {line['output_tokens']} tokens" if line.get("output_tokens") else ""
+    return f"{' '.join(what)}, {line['seconds']} s{tokens}"

@@ -7,6 +7,7 @@ that still lives instead of paying for the same response.
 """
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
@@ -14,6 +15,7 @@ from temporalio.exceptions import ApplicationError
 from activities.calls import Calls, doing
 from activities.conversations import Conversation
 from activities.credentials import Credentials
+from activities.logs import lines_of_turn
 from activities.model import Model, ModelError, ModelRequest
 from activities.predecessor import Predecessor
 from activities.prompts import notice_text
@@ -21,7 +23,7 @@ from activities.pulse import Pulse, pulse
 from activities.sandbox import Sandbox
 from activities.store import LostBlobError
 from activities.task_folder import TaskFolder, Tasks
-from activities.trace import Trace
+from activities.trace import TurnTrace
 from activities.working_tree import TRAILER_AGENT, TRAILER_RESULT, TRAILER_TURN
 from activities.workspace_lock import WorkspaceLock, workspace_lock
 from activities.workspace_tools import workspace_tools
@@ -44,10 +46,12 @@ from baton.roles import WRITING_ROLES
 
 
 class _Paid(Stored):
-    """A journaled response, with the user content that it answers."""
+    """A journaled response, with the user content that it answers, when it came and how long it took."""
 
     user: tuple[Block, ...]
     response: Response
+    at: str = ""
+    seconds: float = 0.0
 
 
 class _Applied(Stored):
@@ -67,7 +71,7 @@ class _Attempt:
     key: str
     beat: Pulse
     lock: WorkspaceLock
-    trace: Trace
+    trace: TurnTrace
 
     @property
     def writes(self) -> bool:
@@ -116,9 +120,10 @@ class Turns:
         async with pulse("waiting for the workspace") as beat, workspace_lock(lock_path) as lock:
             if (known := folder.store.entry(f"{key}/outcome")) is not None:
                 return TurnOutcome.model_validate_json(known)
-            attempt = _Attempt(folder, request, key, beat, lock, Trace(folder, request))
+            attempt = _Attempt(folder, request, key, beat, lock, TurnTrace(folder, request, activity.info().attempt))
             try:
-                outcome = await self._transact(attempt)
+                with lines_of_turn(request.task_id, request.agent_id, request.turn):
+                    outcome = await self._transact(attempt)
             except LostBlobError as error:
                 raise ApplicationError(str(error), type=CONVERSATION_LOST, non_retryable=True) from error
             return TurnOutcome.model_validate_json(folder.store.enter(f"{key}/outcome", _json(outcome)))
@@ -134,7 +139,9 @@ class Turns:
         """The response of this turn: the journaled one, else a new one that is journaled before it is used."""
         folder, request, opening = attempt.folder, attempt.request, conversation.opening
         if (known := folder.store.entry(f"{attempt.key}/response")) is not None:
-            return _Paid.model_validate_json(known)
+            paid = _Paid.model_validate_json(known)
+            attempt.trace.model_answered(paid.response, paid.seconds, paid.at)
+            return paid
         notices = [Notice(kind=n.kind, text=n.text or notice_text(n.kind, request.role)) for n in request.notices]
         user = user_content(conversation.last, request.answers, notices)
         attempt.beat.doing = "model"
@@ -156,9 +163,11 @@ class Turns:
         except ModelError as error:
             attempt.trace.model_failed(opening.model, error.fault)
             raise error.fault.error() from error
-        entry = folder.store.enter(f"{attempt.key}/response", _json(_Paid(user=user, response=response)))
-        attempt.trace.model_answered(response)
-        return _Paid.model_validate_json(entry)
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        paid = _Paid(user=user, response=response, at=at, seconds=attempt.trace.seconds)
+        paid = _Paid.model_validate_json(folder.store.enter(f"{attempt.key}/response", _json(paid)))
+        attempt.trace.model_answered(paid.response, paid.seconds, paid.at)
+        return paid
 
     async def _apply(self, attempt: _Attempt, conversation: Conversation, paid: _Paid) -> _Applied:
         """Run the calls, store the node, make the checkpoint."""

@@ -26,6 +26,7 @@ class ReportFacts(Stored):
     head: str = ""
     private_repository: str = ""
     plan_only: bool = False
+    persisted: bool = True
 
     @property
     def items(self) -> ItemCounts:

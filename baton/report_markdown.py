@@ -102,6 +102,7 @@ def _summary_section(facts: ReportFacts) -> str:
         f"- cost: {usage.cost_usd:.2f} USD{unpriced}",
     ]
     lines += [f"- duration: {format_duration(duration)}"] if duration else []
+    lines += ["- how it went: [timeline.html](timeline.html)"] if status.artifacts and facts.persisted else []
     return _joined(lines)
 
 

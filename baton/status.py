@@ -57,6 +57,16 @@ class AttentionItem(Stored):
     phase: str | None = None
 
 
+class Wait(Stored):
+    """A time in which something waited for a person."""
+
+    kind: str
+    step: int | None = None
+    phase: str | None = None
+    since: datetime
+    until: datetime
+
+
 class Happening(Stored):
     """Something worth a line: a handoff, a merge, a gate."""
 
@@ -83,6 +93,7 @@ class TaskStatus(Stored):
     agents: int = 0
     handoffs: int = 0
     attention: tuple[AttentionItem, ...] = ()
+    waits: tuple[Wait, ...] = ()
     happenings: tuple[Happening, ...] = ()
     warnings: tuple[str, ...] = ()
     rejected_signals: tuple[str, ...] = ()

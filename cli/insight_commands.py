@@ -1,13 +1,16 @@
-"""Commands that look closer: `lint` at other people's agent code."""
+"""Commands that look closer: `timeline`, `diagnose` and `logs` at a run, `lint` at other people's agent code."""
 
+import asyncio
+import json
+import webbrowser
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from baton.severity import Severity, at_least
-from cli.exits import ExitCode
-from cli.reading_commands import Json
+from cli.exits import ExitCode, Refused
+from cli.reading_commands import Json, TaskId
 from cli.terminal import Line, Tone, remark, show, show_json
 
 _LINT = """\b
@@ -19,11 +22,119 @@ Examples:
 Reviews .ts, .tsx, .js, .jsx, .mjs, .cjs and .py files by the ten rules for code of several agents. Files that git
 ignores, node_modules and virtual environments are left out. Exit code 1: findings at or above --fail-on.
 """
+_TIMELINE = """\b
+Examples:
+  orchestrate timeline migrate-typescript-2026-11-30
+  orchestrate timeline migrate-typescript-2026-11-30 --open
+  orchestrate timeline migrate-typescript-2026-11-30 -o run.html
+
+One HTML file that needs no network: agents as rows, turns as blocks, with handoffs, merges, gates and waits.
+It can be drawn while the task runs.
+"""
+_DIAGNOSE = """\b
+Examples:
+  orchestrate diagnose migrate-typescript-2026-11-30
+  orchestrate diagnose migrate-typescript-2026-11-30 --json
+
+Names, with evidence and a remedy each: cost explosion, loops, lost context, state conflicts, stragglers, cache misses
+and gates that never ran. It reads the artifacts of the task and asks no model; a running task can be diagnosed too.
+"""
+
+_LOGS = """\b
+Examples:
+  orchestrate logs migrate-typescript-2026-11-30
+  orchestrate logs migrate-typescript-2026-11-30 --agent executor-2-typescript-converter --follow
+  orchestrate logs migrate-typescript-2026-11-30 --json
+
+What the local worker logged of a task. --agent takes one agent, or the first of a chain for all of it. With --json
+each line is one event with time, level, logger, task, agent, turn and message. Ctrl-C ends --follow.
+"""
 
 
 def register(application: typer.Typer) -> None:
     """Add the commands."""
+    application.command("timeline", help="Draw the run of a task as a page.", epilog=_TIMELINE)(timeline)
+    application.command("diagnose", help="What a run lost time and money with.", epilog=_DIAGNOSE)(diagnose)
+    application.command("logs", help="What the worker logged of a task.", epilog=_LOGS)(logs)
     application.command("lint", help="Review agent code by ten rules.", epilog=_LINT)(lint)
+
+
+def timeline(
+    task_id: TaskId,
+    in_browser: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write it to this file.")
+    ] = None,
+) -> None:
+    """Draw the timeline."""
+    from baton.timeline import TIMELINE, render
+    from cli.run_folder import artifacts_folder, facts_in, page_frame
+
+    folder = asyncio.run(artifacts_folder(task_id))
+    place = (output or folder / TIMELINE).absolute()
+    page = render(facts_in(task_id, folder), page_frame())
+    try:
+        place.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise Refused(f"{place} cannot be written: {error.strerror}; name another file with -o") from error
+    show([Line(str(place))])
+    if in_browser and not webbrowser.open(place.as_uri()):
+        raise Refused(f"no browser could be opened here; the timeline is {place}")
+
+
+def diagnose(task_id: TaskId, as_json: Json = False) -> None:
+    """Diagnose a run."""
+    from baton.diagnosis import diagnose as findings_of
+    from cli.run_folder import artifacts_folder, facts_in
+
+    folder = asyncio.run(artifacts_folder(task_id))
+    facts = facts_in(task_id, folder)
+    found = findings_of(facts)
+    if as_json:
+        shown = [finding.model_dump(mode="json") for finding in found]
+        show_json({"task_id": task_id, "ended": facts.reported, "findings": shown, "unreadable": facts.unreadable})
+        return
+    for name in facts.unreadable:
+        remark(f"warning: {folder / name} cannot be read; what it says is missing here")
+    for finding in found:
+        tone = Tone.BAD if at_least(finding.severity, Severity.HIGH) else Tone.WAITS
+        show([Line(f"{finding.severity} {finding.id}: {finding.finding}", tone)])
+        show([Line(f"- {evidence}", indent=1) for evidence in finding.evidence])
+        show([Line(f"remedy: {finding.remedy}", Tone.FAINT, indent=1)])
+    if not found:
+        calls = len(facts.trace.of("model"))
+        show([Line(f"Nothing stands out in {calls} model calls and {len(facts.trace.of('tool'))} tool calls.")])
+
+
+def logs(
+    task_id: TaskId,
+    agent: Annotated[str | None, typer.Option("--agent", metavar="ID", help="Only this agent, or its chain.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is logged from now on.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document per line.")] = False,
+) -> None:
+    """Show the log of a task."""
+    from baton.names import task_id_fault
+    from cli.logs import lines_of, shown
+    from cli.places import state_path
+    from cli.service_record import worker_log
+
+    if (fault := task_id_fault(task_id)) is not None:
+        raise Refused(fault)
+    log = worker_log(state_path())
+    if not log.is_file() and not follow:
+        raise Refused(f"no worker has logged anything here ({log}); see: orchestrate up")
+    some = False
+    try:
+        for event in lines_of(log, task_id, agent, follow=follow):
+            some = True
+            if as_json:
+                typer.echo(json.dumps(event, ensure_ascii=False))
+            else:
+                show(shown(event))
+    except KeyboardInterrupt:
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    if not some:
+        remark(f"nothing of {f'{agent} in ' if agent else ''}{task_id} is in {log}, or it was long ago")
 
 
 def lint(

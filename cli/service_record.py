@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -83,7 +84,7 @@ class Service(BaseModel):
 
     @property
     def worker_log(self) -> Path:
-        return self.directory / "worker.log"
+        return worker_log(self.directory.parent)
 
 
 @dataclass(frozen=True)
@@ -182,6 +183,24 @@ def open_log(path: Path) -> BinaryIO:
     if path.exists() and path.stat().st_size > LOG_LIMIT_BYTES:
         path.replace(path.with_name(f"{path.name}.1"))
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
+
+
+def rotate_log(path: Path) -> None:
+    """Empty a log over LOG_LIMIT_BYTES that processes append to; what it held becomes `<name>.1`."""
+    try:
+        if path.stat().st_size > LOG_LIMIT_BYTES:
+            older = path.with_name(f"{path.name}.1")
+            older.unlink(missing_ok=True)
+            shutil.copy2(path, older)
+            os.truncate(path, 0)
+    except OSError:
+        # A full disk or a log that is not there must not end those who write it.
+        return
+
+
+def worker_log(state: Path) -> Path:
+    """The log of the worker of a state directory."""
+    return state / "service" / "worker.log"
 
 
 def log_tail(path: Path, lines: int = 8) -> str:

@@ -24,7 +24,7 @@ from pathlib import Path
 from cli import dev_server, processes
 from cli.dev_server import Ports
 from cli.exits import ServiceError
-from cli.service_record import SERVER_GRACE, WORKER_GRACE, Service, ServiceFiles, open_log, try_lock
+from cli.service_record import SERVER_GRACE, WORKER_GRACE, Service, ServiceFiles, open_log, rotate_log, try_lock
 
 ALREADY_RUNNING = 3
 """Exit code when another supervisor holds the state directory."""
@@ -244,6 +244,8 @@ class Supervisor:
         deadline = time.monotonic() + limit.total_seconds() if limit else float("inf")
         # A state directory that is deleted takes its service with it.
         while self._files.supervisor_lock.exists() and (left := deadline - time.monotonic()) > 0:
+            for log in (self._service.worker_log, self._service.server_log):
+                await asyncio.to_thread(rotate_log, log)
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), min(left, _FOLDER_POLL_SECONDS))
                 return

@@ -7,9 +7,10 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from baton.progress import Answer, Progress
-    from baton.status import AttentionItem
+    from baton.status import AttentionItem, Wait
 
 REJECTIONS_KEPT = 20
+WAITS_KEPT = 100
 
 
 class HeldBack(Exception):  # noqa: N818 - no fault: what comes next belongs to the next run of the workflow
@@ -28,6 +29,7 @@ class Attention:
         self.answers: dict[str, Answer] = {}
         self.asked = 0
         self.rejected: list[str] = []
+        self.waits: tuple[Wait, ...] = ()
 
     @property
     def items(self) -> tuple[AttentionItem, ...]:
@@ -51,6 +53,7 @@ class Attention:
         self.answers = dict(progress.answers)
         self.asked = progress.asked
         self.rejected = list(progress.status.rejected_signals)
+        self.waits = progress.status.waits
 
     async def ask(
         self, kind: str, question: str, choices: tuple[str, ...], *, stays: bool = False, **where: Any
@@ -87,7 +90,10 @@ class Attention:
 
     def drop(self, name: str) -> None:
         """The question needs no answer any more."""
-        if self._open.pop(name, None) is not None:
+        item = self._open.pop(name, None)
+        if item is not None:
+            wait = Wait(kind=item.kind, step=item.step, phase=item.phase, since=item.since, until=workflow.now())
+            self.waits = (*self.waits, wait)[-WAITS_KEPT:]
             self._changed()
 
     def answer(self, name: str, choice: str, comment: str) -> AttentionItem | None:

@@ -66,6 +66,7 @@ async def close(run: TaskRun, left: Left, *, cancelled: bool = False, failure: s
         head=run.head,
         private_repository=run.opened.private_repository,
         plan_only=run.input.plan_only,
+        persisted=run.opened.settings.persist_state,
     )
     run.update(summary=run.status.summary or report.summary_line(facts))
     facts = facts.model_copy(update={"status": run.status})

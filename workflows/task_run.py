@@ -273,7 +273,12 @@ class TaskRun:
         if state in {TaskState.RUNNING, TaskState.WAITING}:
             state = TaskState.WAITING if items else TaskState.RUNNING
         self.status = self.status.model_copy(
-            update={"attention": items, "rejected_signals": tuple(self.attention.rejected), "state": state}
+            update={
+                "attention": items,
+                "waits": self.attention.waits,
+                "rejected_signals": tuple(self.attention.rejected),
+                "state": state,
+            }
         )
         workflow.set_current_details(details_markdown(self.status, workflow.now()))
 

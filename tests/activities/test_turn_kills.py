@@ -16,6 +16,7 @@ from activities.process_groups import TAG_VARIABLE
 from activities.repository import PrivateRepository
 from activities.store import Store
 from activities.workspace_lock import workspace_lock
+from baton import trace
 from baton.messages import TurnOutcome
 
 CALLS = does(
@@ -98,6 +99,14 @@ def assert_applied_once(bench: Bench, agent: Agent, outcome: TurnOutcome) -> Non
     assert [record.item for record in outcome.items] == ["src/a.py"]
     assert outcome.items[0].commit == outcome.commit
     assert outcome.calls == 3
+    assert traced(bench) == ["model tool_use", "tool append", "tool bash", "tool complete_item"]
+
+
+def traced(bench: Bench) -> list[str]:
+    """What the trace tells of calls, in order of time."""
+    told = trace.parse((bench.folder.artifacts / trace.NAME).read_text())
+    assert told.unreadable == 0
+    return [f"{line.kind} {line.tool or line.outcome}" for line in told.of("model", "tool")]
 
 
 @pytest.mark.parametrize("point", POINTS)

@@ -34,7 +34,16 @@ from cli.service import (
     state_directory,
     stop,
 )
-from cli.service_record import ProcessMark, ServiceFiles, is_locked, open_log, try_lock, write_private
+from cli.service_record import (
+    LOG_LIMIT_BYTES,
+    ProcessMark,
+    ServiceFiles,
+    is_locked,
+    open_log,
+    rotate_log,
+    try_lock,
+    write_private,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 # Stands in for worker.py: says that it polls, and shows what environment a worker gets.
@@ -483,3 +492,17 @@ def test_a_service_ends_at_its_time(state: Path, worker: list[str]) -> None:
     service = ensure(state, worker, ports=free_ports(), exit_after=timedelta(seconds=1.5))
     eventually(lambda: not living(service.supervisor_pid, service.server_pid, service.worker_pid))
     assert not is_locked(ServiceFiles(state).database_lock)
+
+
+def test_a_log_that_is_too_large_is_emptied_while_it_is_written_to(tmp_path: Path) -> None:
+    log = tmp_path / "worker.log"
+    with open_log(log) as file:
+        file.write(b"old\n" * (LOG_LIMIT_BYTES // 4 + 1))
+        file.flush()
+        rotate_log(log)
+        file.write(b"new\n")
+    assert log.read_bytes() == b"new\n"
+    assert log.with_name("worker.log.1").stat().st_size > LOG_LIMIT_BYTES
+    rotate_log(log)
+    assert log.read_bytes() == b"new\n"
+    rotate_log(tmp_path / "missing.log")

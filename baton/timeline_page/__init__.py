@@ -1,0 +1,1 @@
+"""The frame, the style and the script of the timeline's page; a person can edit them."""

@@ -1,0 +1,111 @@
+"""`trace.jsonl` read back: one line per model call, tool call, handoff, merge and gate of a task, without content.
+
+A process that was killed may have begun a call twice and told of it twice; the last telling counts. A line cut in the
+middle, or of a kind that is not known here, is left out and counted.
+"""
+
+import json
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from pydantic import Field, ValidationError
+
+from baton.models import Stored
+
+KINDS = frozenset(("model", "tool", "started", "ended", "merge", "gate", "foreign"))
+NAME = "trace.jsonl"
+
+
+class TraceLine(Stored):
+    """One line. `at` is its end; `seconds` how long it took; which other fields are set depends on `kind`.
+
+    `started`, `ended`: an agent's beginning and end (`successor` names who goes on). `model`, `tool`: calls of a turn;
+    `call` counts the tool calls of a turn from 1; `input` and `error` are fingerprints. `foreign`: a command had
+    changed files of others (`paths`), which were restored. `merge`, `gate`: what the task does beside its agents.
+    """
+
+    kind: str
+    at: datetime
+    seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    agent: str = ""
+    role: str = ""
+    step: int | None = None
+    turn: int = 0
+    call: int = 0
+    attempt: int = 1
+    outcome: str = ""
+    model: str = ""
+    response: str = ""
+    input_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: Decimal = Decimal(0)
+    status: int | None = None
+    tool: str = ""
+    path: str = ""
+    input: str = ""
+    error: str = ""
+    refused: bool = False
+    answered: bool = False
+    successor: str = ""
+    name: str = ""
+    workspace: str = ""
+    paths: tuple[str, ...] = ()
+
+    @property
+    def began(self) -> datetime:
+        """When it began."""
+        return self.at - timedelta(seconds=self.seconds)
+
+
+class Trace(Stored):
+    """The lines of a task in order of time. `unreadable`: lines that could not be used."""
+
+    lines: tuple[TraceLine, ...] = ()
+    unreadable: int = 0
+
+    def of(self, *kinds: str) -> tuple[TraceLine, ...]:
+        """The lines of these kinds."""
+        return tuple(line for line in self.lines if line.kind in kinds)
+
+
+def parse(text: str) -> Trace:
+    """The trace in the text of `trace.jsonl`."""
+    told: dict[tuple[object, ...], TraceLine] = {}
+    unreadable = 0
+    for number, row in enumerate(text.split("\n")):
+        if not row.strip():
+            continue
+        line = _line(row)
+        if line is None:
+            unreadable += 1
+        else:
+            key = _key(line, number)
+            told.pop(key, None)
+            told[key] = line
+    return Trace(lines=tuple(sorted(told.values(), key=lambda line: line.at)), unreadable=unreadable)
+
+
+def _line(row: str) -> TraceLine | None:
+    try:
+        line = TraceLine.model_validate(json.loads(row))
+    except (ValueError, ValidationError, RecursionError):
+        return None
+    if line.kind not in KINDS:
+        return None
+    # Without a zone nothing could be compared; ours always has one.
+    return line if line.at.tzinfo else line.model_copy(update={"at": line.at.replace(tzinfo=UTC)})
+
+
+def _key(line: TraceLine, number: int) -> tuple[object, ...]:
+    """What a second telling of the same thing has in common with the first."""
+    match line.kind:
+        case "model" if line.response:
+            return ("model", line.response)
+        case "tool" if line.call:
+            return ("tool", line.agent, line.turn, line.call)
+        case "started" | "ended":
+            return (line.kind, line.agent)
+        case _:
+            return (number,)

@@ -1,0 +1,123 @@
+"""The trace read back whatever a kill left of it, and the page that is drawn from it."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from importlib.resources import files
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from baton import trace
+from baton.run_facts import run_facts
+from baton.timeline import FRAME_FILES, Frame, render
+
+BEGIN = datetime(2026, 11, 30, 8, 0, tzinfo=UTC)
+_PAGE = files("baton.timeline_page")
+FRAME = Frame(**{part: _PAGE.joinpath(name).read_text(encoding="utf-8") for part, name in FRAME_FILES.items()})
+EVIL = "</script><script>alert(1)</script>\"'\x00{{STYLE}}"
+
+
+def line(kind: str, at: float, **more: Any) -> str:
+    moment = (BEGIN + timedelta(seconds=at)).isoformat()
+    return json.dumps({"kind": kind, "at": moment, "seconds": 1.0, **more}) + "\n"
+
+
+def model(at: float, agent: str = "a", turn: int = 1, **more: Any) -> str:
+    known = {"model": "m", "outcome": "tool_use", "output_tokens": 10, "cost_usd": "0.1", "response": f"msg_{at}"}
+    return line("model", at, agent=agent, turn=turn, **known | more)
+
+
+class Page(HTMLParser):
+    """What a browser sees: text, hints, and anything that would be loaded or run."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.text: list[str] = []
+        self.blocks: list[tuple[str, str]] = []
+        self.scripts = 0
+        self.loads: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.scripts += tag == "script"
+        self.loads += [str(given[name]) for name in ("src", "href") if name in given]
+        if tag == "i" and given.get("title"):
+            self.blocks.append((str(given["class"]), str(given["title"])))
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def test_what_is_told_twice_counts_once_and_the_last_time() -> None:
+    first = line("tool", 1, agent="a", turn=1, call=1, tool="bash", attempt=1)
+    again = line("tool", 5, agent="a", turn=1, call=1, tool="bash", attempt=2)
+    read = trace.parse(model(0) + model(0) + first + again)
+    assert [(found.kind, found.attempt) for found in read.lines] == [("model", 1), ("tool", 2)]
+
+
+def test_lines_are_in_order_of_time_and_broken_ones_are_counted() -> None:
+    text = model(9) + '{"kind": "model", "at": "20' + "\n" + model(3) + "[]\n\n" + line("unknown", 1)
+    read = trace.parse(text)
+    assert [found.at for found in read.lines] == [BEGIN + timedelta(seconds=3), BEGIN + timedelta(seconds=9)]
+    assert read.unreadable == 3
+
+
+@given(st.text(max_size=200))
+def test_any_text_can_be_read(text: str) -> None:
+    trace.parse(text)
+
+
+def facts(text: str, **more: str) -> Any:
+    return run_facts("a-task", {"trace.jsonl": text, **more})
+
+
+def test_agents_turns_handoffs_merges_gates_and_waits_are_drawn() -> None:
+    waits = [{"kind": "approval", "phase": "planning", "since": BEGIN.isoformat(), "until": "2026-11-30T08:00:02Z"}]
+    state = json.dumps({"status": {"task": "Do it", "state": "done", "waits": waits}})
+    text = (
+        line("started", 1, agent="executor-1-x", role="executor", step=1)
+        + model(3, "executor-1-x")
+        + line("tool", 4, agent="executor-1-x", turn=1, call=1, tool="edit", path="a.py", outcome="error")
+        + line("ended", 5, agent="executor-1-x", step=1, outcome="output_limit", successor="executor-1-x~2")
+        + model(7, "executor-1-x~2", outcome="overloaded_error", status=529)
+        + line("merge", 8, step=1, outcome="conflict", paths=["a.py"])
+        + line("gate", 9, name="tests", workspace="result", outcome="passed")
+    )
+    page = Page(render(facts(text, **{"state.json": state, "integration-report.json": '{"quality_gates": []}'}), FRAME))
+    drawn = dict(page.blocks)
+    assert set(drawn) == {"model", "model bad", "tool bad", "merge bad", "gate", "wait"}
+    assert "edit a.py (error)" in drawn["tool bad"]
+    assert "overloaded_error, HTTP 529" in drawn["model bad"]
+    assert "a.py" in drawn["merge bad"]
+    assert drawn["wait"].startswith("waited for a person: approval planning")
+    told = " ".join(page.text)
+    assert "→ ~2 output limit" in told
+    assert "0.20 USD" in told
+    assert "Do it" in told
+
+
+def test_nothing_of_a_task_becomes_code_and_nothing_is_loaded() -> None:
+    state = json.dumps({"status": {"task": EVIL, "state": "partial"}})
+    text = model(1, EVIL) + line("tool", 2, agent=EVIL, tool=EVIL, path=EVIL, call=1) + line("gate", 3, name=EVIL)
+    html = render(facts(text, **{"state.json": state}), FRAME)
+    page = Page(html)
+    assert page.scripts == 1
+    assert page.loads == []
+    assert "http" not in html.replace("http-equiv", "")
+    assert html.count(FRAME.style) == 1
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e7), st.sampled_from(["a", "a~2", "b"])), max_size=20))
+def test_every_block_lies_on_the_page(calls: list[tuple[float, str]]) -> None:
+    html = render(facts("".join(model(at, agent) for at, agent in calls)), FRAME)
+    assert "nan" not in html
+    assert len(Page(html).blocks) == len({at for at, _ in calls})
+
+
+def test_a_task_of_which_nothing_is_known_has_a_page_too() -> None:
+    page = " ".join(Page(render(run_facts("a-task", {"state.json": "{", "plan.json": "[]"}), FRAME)).text)
+    assert "Nothing was traced." in page
+    assert "Could not be read: state.json, plan.json." in page
