@@ -123,7 +123,7 @@ def _branch(status: TaskStatus, ref: str | None) -> list[Line]:
     return [
         _field("branch", f"{ref}" + (f", made from {base}" if base else "")),
         _field("look at it", look_at),
-        _field("take it", f"git -C {repository} merge {shlex.quote(ref)}"),
+        _field("take it", f"orchestrate apply {status.task_id} --repo {repository}"),
     ]
 
 

@@ -157,6 +157,19 @@ def test_a_folder_that_is_not_surely_the_tasks_own_stays(left: Left, tmp_path: P
     assert left.look().artifacts is None
 
 
+def test_payloads_of_the_task_go_with_it(left: Left) -> None:
+    git(left.repository, "merge", "-q", REF)
+    own, other = (left.state / "payloads/tasks" / name / "blobs" for name in (TASK, "other-task"))
+    for folder in (own, other):
+        folder.mkdir(parents=True)
+        (folder / "payload").write_bytes(b"x" * 10_000)
+    found = left.look()
+    assert own.parent in found.folders
+    remove(found, left.state)
+    assert not own.parent.exists()
+    assert (other / "payload").is_file()
+
+
 def test_what_somebody_removed_by_hand_is_no_fault(left: Left) -> None:
     git(left.repository, "merge", "-q", REF)
     for folder in (left.private, left.artifacts):

@@ -48,7 +48,7 @@ def test_the_end_of_a_task(tmp_path: Path) -> None:
         "  cost        1.50 USD (1 call without a known price)",
         "  branch      baton/t-1, made from aaaaaaaaaaaa",
         "  look at it  git -C '/home/me/my project' diff aaaaaaaaaaaa...baton/t-1",
-        "  take it     git -C '/home/me/my project' merge baton/t-1",
+        "  take it     orchestrate apply t-1 --repo '/home/me/my project'",
         f"  report      {tmp_path}/report.md",
         "  details     http://ui/t-1",
     ]

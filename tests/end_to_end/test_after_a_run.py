@@ -1,14 +1,18 @@
 """What a person does after a run: report, review, a follow-up, apply, cleanup; with real processes and real runs."""
 
 import json
+import os
+import pty
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.desk import GATE, LEGACY, TASK, Desk, running_desk, task_of
+from tests.end_to_end.desk import GATE, LEGACY, LIMIT_SECONDS, ROOT, TASK, Desk, running_desk, task_of
 
 pytestmark = pytest.mark.end_to_end
 
@@ -151,3 +155,51 @@ def test_a_branch_that_is_checked_out_stays(desk: Desk) -> None:
     assert "is checked out at" in kept.stdout
     desk.git("switch", "-q", "main")
     assert desk.run("cleanup", "--task-id", "sixth").returncode == 0
+
+
+def on_a_terminal(desk: Desk, typed: str, *arguments: str) -> tuple[int, str]:
+    """The exit code of the program on a terminal where somebody types this, and what it showed."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "starter.py"), *arguments],
+        cwd=desk.repository,
+        env=desk.environment | {"TERM": "xterm"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    os.write(ours, typed.encode())
+    shown = b""
+    with suppress(OSError):  # the terminal is closed with its last writer
+        while part := os.read(ours, 4096):
+            shown += part
+    os.close(ours)
+    return process.wait(timeout=LIMIT_SECONDS), shown.decode()
+
+
+def test_on_a_terminal_a_person_is_asked_before_work_is_lost(desk: Desk) -> None:
+    ran(desk, "seventh")
+    code, shown = on_a_terminal(desk, "n\n", "cleanup", "--task-id", "seventh")
+    assert code == 3
+    assert "Remove it all the same?" in shown
+    assert desk.git("rev-parse", "--short", "baton/seventh") in shown
+    assert places(desk, "seventh")[0].is_dir()
+    assert on_a_terminal(desk, "y\n", "cleanup", "--task-id", "seventh")[0] == 0
+    assert not places(desk, "seventh")[0].exists()
+
+
+def test_artifacts_in_a_folder_of_the_users_choice_are_found_and_go(desk: Desk) -> None:
+    settings = desk.repository / ".claude/settings.json"
+    settings.parent.mkdir(exist_ok=True)
+    settings.write_text(json.dumps({"orchestration": {"stateDirectory": "build/tasks"}}))
+    try:
+        ran(desk, "eighth")
+    finally:
+        settings.unlink()
+    assert (desk.repository / "build/tasks/eighth/report.md").is_file()
+    assert json.loads(desk.run("report", "eighth", "--json").stdout)["task_id"] == "eighth"
+    assert desk.run("apply", "eighth").returncode == 0
+    assert desk.run("cleanup", "--task-id", "eighth").returncode == 0
+    assert not (desk.repository / "build").exists()
