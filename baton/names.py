@@ -18,6 +18,7 @@ UPDATES = {
     "unpause": "unpause_task",
     "guide": "give_guidance",
     "set_limits": "change_limits",
+    "revise_plan": "replace_plan",
 }
 """Each signal of a task and the update of the same meaning, which is refused at once where it makes no sense."""
 

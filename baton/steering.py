@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError
 
 from baton.durations import Duration
 from baton.models import Stored, Submitted
+from baton.plan import PlanDraft
 from baton.settings import Settings
 
 REMARK_CHARACTERS = 8000
@@ -79,6 +80,18 @@ def given_limits(payload: dict[str, Any]) -> LimitsChange:
     if not change.model_fields_set:
         raise ValueError(f"set_limits: no limit is named; there are: {', '.join(LimitsChange.model_fields)}")
     return change
+
+
+def given_plan(payload: dict[str, Any]) -> tuple[PlanDraft, bool]:
+    """The plan of `revise_plan`, and whether it is approved with that (`"approve": true` beside its own keys)."""
+    approve = payload.get("approve", False)
+    if not isinstance(approve, bool):
+        raise ValueError("revise_plan: approve must be true or false")
+    try:
+        return PlanDraft.model_validate({key: value for key, value in payload.items() if key != "approve"}), approve
+    except ValidationError as error:
+        faults = [f"- {'.'.join(map(str, fault['loc'])) or 'the plan'}: {fault['msg']}" for fault in error.errors()]
+        raise ValueError("the plan has faults:\n" + "\n".join(faults)) from error
 
 
 def limit_from_comment(which: str, comment: str, used: Decimal) -> LimitsChange:

@@ -86,10 +86,14 @@ class Server:
         request = DescribeWorkflowExecutionRequest(namespace=self.namespace, execution=_execution(workflow_id))
         return await self._requests.describe_workflow_execution(request, timeout=READ_LIMIT)
 
-    async def query(self, workflow_id: str, name: str, limit: timedelta = READ_LIMIT) -> bytes:
+    async def query(
+        self, workflow_id: str, name: str, limit: timedelta = READ_LIMIT, asked: Mapping[str, Any] | None = None
+    ) -> bytes:
         """A workflow's answer to a query, as JSON. It takes a worker."""
         request = QueryWorkflowRequest(namespace=self.namespace, execution=_execution(workflow_id))
         request.query.query_type = name
+        if asked is not None:
+            request.query.query_args.payloads.append(encoded(asked))
         answer = await self._requests.query_workflow(request, retry=True, timeout=limit)
         return answer.query_result.payloads[0].data
 

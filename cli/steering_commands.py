@@ -5,6 +5,7 @@ Temporal keeps it.
 """
 
 import asyncio
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from cli.tasks import Task
 
 CANCEL_LIMIT_SECONDS = 60
+_CHECK_LIMIT = timedelta(seconds=60)
+"""A plan is checked against all files of the repository."""
 
 Phase = Annotated[
     str | None, typer.Option(metavar="PHASE", help="planning or integration; default: the one that waits.")
@@ -35,6 +38,7 @@ What was done is kept and reported.
 _APPROVE = """\b
 Examples:
   orchestrate approve migrate-typescript-2026-11-30
+  orchestrate approve migrate-typescript-2026-11-30 --edit
   orchestrate reject migrate-typescript-2026-11-30 --comment "Leave the tests alone"
 """
 _ANSWER = """\b
@@ -89,8 +93,18 @@ def cancel(task_id: TaskId) -> None:
         raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 
-def approve(task_id: TaskId, phase: Phase = None, comment: Comment = "") -> None:
+def approve(
+    task_id: TaskId,
+    phase: Phase = None,
+    comment: Comment = "",
+    edit: Annotated[bool, typer.Option("--edit", help="Open the plan in your editor; saved, it is approved.")] = False,
+) -> None:
     """Approve a phase."""
+    if edit:
+        if phase not in {None, "planning"}:
+            raise Refused("--edit opens the plan: it goes with the phase planning only")
+        asyncio.run(_edit(task_id, service_for(task_id)))
+        return
     asyncio.run(_decide(task_id, service_for(task_id), "approve", phase, comment))
 
 
@@ -196,6 +210,36 @@ async def _decide(task_id: str, service: "Service", decision: str, phase: str | 
         raise Refused(_nothing_asked(f"no approval{f' of {phase}' if phase else ''} is waited for", look.status))
     named = phase or (wanted[0].phase if wanted else None) or "planning"
     await _tell(task, look, decision, {"phase": named, "comment": comment})
+
+
+async def _edit(task_id: str, service: "Service") -> None:
+    """Let a person edit the plan that waits, and approve what was saved."""
+    from cli.plan_editor import Unchanged, edit_until_taken, plan_text
+
+    task, look = await _task(task_id, service)
+    if look.hint:
+        raise Refused("the plan cannot be edited while no worker answers; see: orchestrate up")
+    if not any(item.kind == "approval" and item.phase == "planning" for item in look.status.attention):
+        raise Refused(_nothing_asked("no approval of planning is waited for", look.status))
+    over = [step.step for step in look.status.steps if step.state not in {"pending", "running"}]
+    answers: list[str] = []
+
+    async def taken(plan: dict[str, Any]) -> str | None:
+        try:
+            answer = await task.tell("revise_plan", plan | {"approve": True}, limit=_CHECK_LIMIT)
+        except Refused as refused:
+            return str(refused)
+        answers.append(answer or "the plan was sent; no worker answers now: it is taken as soon as one is back")
+        return None
+
+    try:
+        if not await edit_until_taken(plan_text(await task.whole_plan(), over), taken):
+            show([Line(f"{task_id}: the file was emptied; the plan still waits for approval")])
+            return
+    except Unchanged:
+        await _tell(task, look, "approve", {"phase": "planning", "comment": ""})
+        return
+    show([Line(f"{task_id}: {answers[-1]}")])
 
 
 async def _answer(task_id: str, service: "Service", attention_id: str, choice: str, comment: str) -> None:

@@ -33,6 +33,7 @@ _TERMINATED = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_TERMINATED
 _OPEN = (_RUNNING, _CONTINUED)
 
 _UPDATE_LIMIT = timedelta(seconds=8)
+_ITEMS_AT_ONCE = 500
 
 WORKER_AWAY = "the worker does not answer now; this is what was known last"
 SERVER_AWAY = "the Temporal server does not answer now; this is what was known last"
@@ -88,7 +89,31 @@ class Task:
         except RPCError as error:
             self._explain(error)
 
-    async def tell(self, name: str, payload: dict[str, Any], *, worker_away: bool = False) -> str | None:
+    async def whole_plan(self) -> dict[str, Any]:
+        """The plan with the items of its steps. Raises `Refused` while the worker is away or before there is one."""
+        plan = await self.plan()
+        if not plan.get("plan"):
+            raise Refused(f"the plan of {self.task_id} cannot be read now: there is none yet, or no worker answers")
+        for step in plan["plan"]:
+            step["items"] = await self._items(step["step"], step["items"])
+        return plan
+
+    async def _items(self, step: int, total: int) -> list[str]:
+        found: list[str] = []
+        while len(found) < total:
+            asked = {"step": step, "offset": len(found), "limit": _ITEMS_AT_ONCE}
+            try:
+                page = json.loads(await self._server.query(self.task_id, "plan", asked=asked))["items"]
+            except RPCError as error:
+                self._explain(error)
+            if not page:
+                break
+            found += page
+        return found
+
+    async def tell(
+        self, name: str, payload: dict[str, Any], *, worker_away: bool = False, limit: timedelta | None = None
+    ) -> str | None:
         """Tell the task something, as the update of a signal; its answer in a sentence.
 
         None where no worker answers in time: then the signal was sent, which the server keeps. Raises `Refused` where
@@ -97,7 +122,7 @@ class Task:
         outcome: Outcome | None = None
         if not worker_away:
             try:
-                outcome = await self._server.update(self.task_id, UPDATES[name], payload, _UPDATE_LIMIT)
+                outcome = await self._server.update(self.task_id, UPDATES[name], payload, limit or _UPDATE_LIMIT)
             except RPCError as error:
                 self._explain(error)
         if outcome is None:

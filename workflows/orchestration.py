@@ -45,7 +45,7 @@ class OrchestrationWorkflow:
         self._run = TaskRun(task)
         self._planning = Planning(self._run)
         self._integration = Integration(self._run)
-        self._surface = Surface(self._run)
+        self._surface = Surface(self._run, self._planning)
 
     # --- outside -------------------------------------------------------------------------------------------------
 
@@ -108,6 +108,20 @@ class OrchestrationWorkflow:
     async def set_limits(self, request: Any = None) -> None:
         """Raise or lower limits: `{"max_cost_usd": 40}`."""
         await self._surface.signal("set_limits", request)
+
+    @workflow.signal
+    async def revise_plan(self, request: Any = None) -> None:
+        """Another plan in the place of the one that waits for approval; with `"approve": true` it is approved."""
+        await self._surface.revise_by_signal(request)
+
+    @workflow.update
+    async def replace_plan(self, request: Any = None) -> str:
+        """As the signal `revise_plan`; the faults of the plan come back."""
+        return await self._surface.revise(request)
+
+    @replace_plan.validator
+    def _check_replace_plan(self, request: Any = None) -> None:
+        self._surface.check_plan(request)
 
     @workflow.update
     async def approve_phase(self, request: Any = None) -> str:

@@ -10,7 +10,8 @@ with workflow.unsafe.imports_passed_through():
     from baton.assignments import planner_assignment
     from baton.ledger import ItemRecord
     from baton.messages import OpenTask, SettlePlan, StepResult
-    from baton.plan import Plan
+    from baton.plan import Plan, PlanDraft
+    from baton.progress import Answer
     from baton.replan import replanned
     from baton.roles import Role
     from baton.states import AgentEnd
@@ -21,6 +22,10 @@ with workflow.unsafe.imports_passed_through():
     from workflows.task_run import TaskRun
 
 MAX_REPLANS = 5
+REPLACED = "replaced"
+"""The answer to an approval where a person put another plan in its place."""
+
+NO_PLAN_WAITS = "revise_plan: no plan waits for approval now"
 
 
 class Planning:
@@ -28,6 +33,7 @@ class Planning:
 
     def __init__(self, run: TaskRun) -> None:
         self._run = run
+        self._replacement: tuple[Plan, bool] | None = None
 
     @property
     def plan(self) -> Plan | None:
@@ -45,10 +51,7 @@ class Planning:
                 return None
             if not run.proposed:
                 plan = await self._settle(plan, *before)
-            # With results, what the plan before left is needed again if this one is rejected: then this run goes on.
-            run.proposed = not run.results
-            answer = await run.approval("planning", stays=bool(run.results))
-            run.proposed = False
+            plan, answer = await self._decided(plan, *before)
             if answer is None or answer.choice == "approve":
                 run.approved, run.replan_wanted = True, False
                 return plan
@@ -56,17 +59,59 @@ class Planning:
         self._run.update(summary=f"no plan was approved in {MAX_REPLANS} attempts")
         return None
 
+    def waits(self) -> bool:
+        """Whether a plan waits for its approval."""
+        return any(item.kind == "approval" and item.phase == "planning" for item in self._run.attention.items)
+
+    async def replace(self, draft: PlanDraft, *, approve: bool) -> None:
+        """Put a person's plan in the place of the one that waits. ActivityError where it has faults, ValueError where
+        none waits; the plan that waits stays then."""
+        run = self._run
+        plan = await self._expanded(draft)
+        item = next((i for i in run.attention.items if i.kind == "approval" and i.phase == "planning"), None)
+        if item is None:
+            raise ValueError(NO_PLAN_WAITS)
+        self._replacement = (plan, approve)
+        run.attention.answers[item.id] = Answer(choice=REPLACED)
+
+    async def _decided(
+        self,
+        plan: Plan,
+        before: Plan | None,
+        results: dict[int, StepResult],
+        records: dict[int, tuple[ItemRecord, ...]],
+    ) -> tuple[Plan, Answer | None]:
+        """The plan and what a person says of it; another plan where a person put one in its place."""
+        run = self._run
+        while True:
+            # With results, what the plan before left is needed again if this one is rejected: then this run goes on.
+            run.proposed = not run.results
+            answer = await run.approval("planning", stays=bool(run.results))
+            run.proposed = False
+            if answer is None or answer.choice != REPLACED or self._replacement is None:
+                return plan, answer
+            (replacement, approved), self._replacement = self._replacement, None
+            plan = await self._settle(replacement, before, results, records)
+            run.happened("the plan was replaced by a person" + (" and approved" if approved else ""))
+            if approved:
+                return plan, None
+
+    async def _expanded(self, draft: PlanDraft | None) -> Plan:
+        """A person's plan, checked against the repository."""
+        run = self._run
+        return await workflow.execute_activity_method(
+            TaskWork.expand_plan,
+            OpenTask(task_id=run.task_id, input=run.input.model_copy(update={"plan": draft})),
+            summary="check the plan",
+            task_queue=run.opened.host_queue,
+            **policies.GIT,
+        )
+
     async def _one_plan(self, remarks: list[str]) -> Plan | None:
         """A valid plan: the user's own, or the planner's. A planner that fails is a question to a person."""
         run = self._run
         if run.input.plan is not None and not remarks:
-            return await workflow.execute_activity_method(
-                TaskWork.expand_plan,
-                OpenTask(task_id=run.task_id, input=run.input),
-                summary="check the plan",
-                task_queue=run.opened.host_queue,
-                **policies.GIT,
-            )
+            return await self._expanded(run.input.plan)
         while True:
             run.hold_back_if_due()
             if (limit := await run.limits.hindrance(Role.PLANNER)) is not None:

@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from baton.messages import Direction
     from baton.names import BAD_INPUT
-    from baton.steering import Remark, given_limits, given_object, given_remark
+    from baton.plan import PlanDraft
+    from baton.steering import Remark, given_limits, given_object, given_plan, given_remark
     from baton.wording import counted
+    from workflows.failures import reason_of
     from workflows.limits import RAISE, Directions
+    from workflows.planning import NO_PLAN_WAITS, Planning
     from workflows.task_run import TaskRun
 
 
@@ -30,8 +33,9 @@ class Act:
 class Surface:
     """The acts of one task, by the names of their signals."""
 
-    def __init__(self, run: TaskRun) -> None:
+    def __init__(self, run: TaskRun, planning: Planning) -> None:
         self._run = run
+        self._planning = planning
         self._acts: dict[str, Callable[[dict[str, Any]], Act]] = {
             "approve": lambda given: self._decide("approve", given),
             "reject": lambda given: self._decide("reject", given),
@@ -47,14 +51,14 @@ class Surface:
         try:
             self._act(name, request)
         except ValueError as error:
-            raise ApplicationError(str(error), type=BAD_INPUT, non_retryable=True) from error
+            raise _refused(str(error)) from error
 
     async def update(self, name: str, request: Any) -> str:
         """Do what was checked; says what was done."""
         try:
             act = self._act(name, request)
         except ValueError as error:
-            raise ApplicationError(str(error), type=BAD_INPUT, non_retryable=True) from error
+            raise _refused(str(error)) from error
         await self._pass_on(act.change())
         return act.said
 
@@ -69,6 +73,37 @@ class Surface:
         except ValueError as error:
             self._run.attention.reject(str(error))
             return ()
+
+    def check_plan(self, request: Any) -> None:
+        """Refuse another plan that makes no sense now; its faults against the repository are found later."""
+        try:
+            self._draft(request)
+        except ValueError as error:
+            raise _refused(str(error)) from error
+
+    async def revise(self, request: Any) -> str:
+        """Put another plan in the place of the one that waits for approval. Raises where it has faults."""
+        try:
+            draft, approve = self._draft(request)
+            await self._planning.replace(draft, approve=approve)
+        except ValueError as error:
+            raise _refused(str(error)) from error
+        except ActivityError as error:
+            raise _refused(reason_of(error)) from error
+        return "the plan was replaced" + (" and approved" if approve else "; it waits for approval")
+
+    async def revise_by_signal(self, request: Any) -> None:
+        """The same, a plan with faults is noted."""
+        try:
+            await self.revise(request)
+        except ApplicationError as error:
+            self._run.attention.reject(error.message)
+
+    def _draft(self, request: Any) -> tuple[PlanDraft, bool]:
+        draft, approve = given_plan(given_object("revise_plan", request))
+        if not self._planning.waits():
+            raise ValueError(NO_PLAN_WAITS)
+        return draft, approve
 
     async def _pass_on(self, directions: Directions) -> None:
         for workflow_id, direction in directions:
@@ -162,3 +197,7 @@ class Surface:
             raise ValueError("set_limits: the task is not open yet; try again in a moment")
 
         return Act(f"limits: {change.told()}", lambda: self._run.set_limits(change))
+
+
+def _refused(why: str) -> ApplicationError:
+    return ApplicationError(why, type=BAD_INPUT, non_retryable=True)

@@ -17,7 +17,7 @@ from cli.application import build
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = (
     "run", "status", "watch", "list", "report", "cancel", "approve", "reject", "answer", "demo", "up", "down", "lint",
-    "settings", "review", "apply", "cleanup", "timeline", "diagnose", "logs",
+    "settings", "review", "apply", "cleanup", "timeline", "diagnose", "logs", "pause", "unpause", "guide", "limits",
 )  # fmt: skip
 
 Orchestrate = Callable[..., Result]

@@ -81,6 +81,16 @@ def test_a_task_is_steered(desk: Desk) -> None:
     assert desk.run("watch", task_id).returncode == 0
 
 
+def test_a_plan_is_edited_before_it_runs(desk: Desk) -> None:
+    task_id = task_of(desk.run(TASK, "--approve-phases", "--gate", GATE).stdout)
+    one_item = Desk({**desk.environment, "GIT_EDITOR": "sed -i -e '/washer.py/d' -e '/rivet.py/d'"}, desk.repository)
+    edited = one_item.run("approve", task_id, "--edit")
+    assert "the plan was replaced and approved" in edited.stdout, edited.stdout + edited.stderr
+    assert desk.run("watch", task_id).returncode == 4
+    desk.run("approve", task_id)
+    assert "1 of 1 items done" in desk.run("watch", task_id).stdout
+
+
 def test_a_task_at_its_limit_waits_until_it_is_raised(desk: Desk) -> None:
     waiting = desk.run(TASK, "--gate", GATE, "--max-cost", "0")
     assert waiting.returncode == 4, waiting.stdout + waiting.stderr

@@ -130,7 +130,11 @@ class Files:
 
     @activity.defn(name="expand_plan")
     async def expand_plan(self, request: OpenTask) -> Plan:
-        return plan_of(step(1))
+        draft = request.input.plan
+        assert draft is not None
+        if any(not one.items and one.description == "of nothing" for one in draft.plan):
+            raise ApplicationError("the plan has faults:\n- step 1: no items", type="BadInput", non_retryable=True)
+        return plan_of(*(step(one.step, items=one.items or ("a.py",)) for one in draft.plan))
 
     @activity.defn(name="settle_plan")
     async def settle_plan(self, request: SettlePlan) -> None:

@@ -87,3 +87,42 @@ async def test_raised_limits_hold_for_what_starts_later(bench: Start) -> None:
         await handle.execute_update("approve_phase")
         result = await handle.result()
         assert (result.state, result.agents) == (TaskState.DONE, 4)
+
+
+def draft(*steps: int, description: str = "Do it.", **more: Any) -> dict[str, Any]:
+    return {"plan": [{"step": n, "agent_type": "x", "description": description} for n in steps], **more}
+
+
+async def test_a_plan_that_waits_is_replaced_and_asked_again_or_approved(bench: Start) -> None:
+    settings = {"requireApproval": True, "approvePhases": ["planning"]}
+    async with bench(scripted(plan_of(step(1))), settings) as one:
+        handle = await one.start()
+        before = await one.status(handle, lambda s: bool(s.attention))
+        assert (
+            await handle.execute_update("replace_plan", draft(1, 2)) == "the plan was replaced; it waits for approval"
+        )
+        again = await one.status(handle, lambda s: len(s.steps) == 2 and bool(s.attention))
+        assert again.attention[0].id != before.attention[0].id
+        assert "of nothing" not in str(one.files.written["plan.json"])
+        for payload, why in (
+            (draft(1, description="of nothing"), "- step 1: no items"),
+            ({"plan": [{"step": 1}]}, "plan.0.agent_type: Field required"),
+            (draft(1, approve="yes"), "approve must be true or false"),
+        ):
+            assert why in await refusal(handle, "revise_plan", payload)
+        await handle.signal("revise_plan", draft(1, description="of nothing"))
+        noted = await one.status(handle, lambda s: bool(s.rejected_signals))
+        assert (len(noted.steps), noted.attention) == (2, again.attention)
+        await handle.execute_update("replace_plan", draft(1, 2, 3, approve=True))
+        result = await handle.result()
+        assert (result.state, one.files.merged) == (TaskState.DONE, [1, 2, 3, None])
+
+
+async def test_no_plan_is_replaced_where_none_waits(bench: Start) -> None:
+    async with bench(scripted(plan_of(step(1)))) as one:
+        one.files.block.clear()
+        handle = await one.start()
+        await one.status(handle, lambda s: s.phase == "planning")
+        assert "no plan waits for approval" in await refusal(handle, "revise_plan", draft(1))
+        one.files.block.set()
+        await handle.result()
