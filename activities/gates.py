@@ -12,8 +12,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from activities.chosen_tests import choose
 from activities.commands import NOT_EXECUTABLE, NOT_FOUND, CommandResult, ProcessGroup, Sandbox, run
 from activities.gate_discovery import discover
 from activities.junit import read_cases
@@ -67,6 +68,13 @@ class Preparation(Stored):
     output: str = ""
 
 
+class Examined(NamedTuple):
+    """A gate's result, and everything it saw: more than a result keeps."""
+
+    result: GateResult
+    seen: Observed
+
+
 class Gates:
     """Runs gates one at a time; the caller compares the results with `baton.findings.compare`."""
 
@@ -84,21 +92,42 @@ class Gates:
         on_start: Callable[[ProcessGroup], None] | None = None,
     ) -> GateResult:
         """Run one gate. `environment` is the caller's, as `child_environment` leaves it."""
+        done = await self.examine(
+            spec, workspace, environment, source_top_level, sandbox=sandbox, on_start=on_start, only=()
+        )
+        return done.result
+
+    async def examine(
+        self,
+        spec: GateSpec,
+        workspace: Path,
+        environment: Mapping[str, str],
+        source_top_level: Path | None,
+        *,
+        sandbox: Sandbox | None,
+        on_start: Callable[[ProcessGroup], None] | None,
+        only: Sequence[str],
+    ) -> Examined:
+        """Run one gate, or only its tests of these names where the runner allows; also tells all it saw."""
         seen = project_environment(environment, workspace, source_top_level)
         if sandbox is not None:
             sandbox = replace(sandbox, readable=(*sandbox.readable, *programs_named(spec.command)))
         if spec.kind in _IMPORTING_KINDS:
             seen, problem = await workspace_first(spec.command, workspace, seen, source_top_level, sandbox)
             if problem is not None:
-                return _result(spec, GateOutcome.INCONCLUSIVE, reason=problem)
+                return Examined(_result(spec, GateOutcome.INCONCLUSIVE, reason=problem), Observed())
         with tempfile.TemporaryDirectory(prefix="baton-gate-") as scratch:
             report = Path(scratch) / "junit.xml"
             # Watching test runners test once and end when they see CI; pytest says which tests failed, however deep in
             # a `make test` it is started.
-            seen |= {"CI": "true", "PYTEST_ADDOPTS": f"--junitxml={report}"}
+            options = f"{seen.get('PYTEST_ADDOPTS', '')} --junitxml={report}".strip()
+            seen |= {"CI": "true", "PYTEST_ADDOPTS": options}
+            command = spec.command
+            if only:
+                command, seen = choose(only, command, seen, Path(scratch))
             inside = replace(sandbox, writable=(*sandbox.writable, Path(scratch))) if sandbox else None
             done = await self._run(
-                spec.command,
+                command,
                 cwd=workspace,
                 environment=seen,
                 time_limit=spec.timeout,
@@ -106,7 +135,8 @@ class Gates:
                 on_start=on_start,
                 sandbox=inside,
             )
-            return _judged(spec, *await asyncio.to_thread(_observed, spec, done, report, workspace))
+            done, observed = await asyncio.to_thread(_observed, done, report, workspace)
+        return Examined(_judged(spec, done, observed), observed)
 
 
 async def prepare(
@@ -139,7 +169,7 @@ async def prepare(
     return Preparation(copied=tuple(copied), refused=tuple(refused))
 
 
-def _observed(spec: GateSpec, done: CommandResult, report: Path, workspace: Path) -> tuple[CommandResult, Observed]:
+def _observed(done: CommandResult, report: Path, workspace: Path) -> tuple[CommandResult, Observed]:
     """The run with paths as they are in every workspace, and what it saw: its JUnit file, else its output."""
     done = _without_place(done, workspace)
     cases = read_cases(report, workspace)

@@ -8,6 +8,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.artifacts import Artifacts
 from activities.credentials import Credentials
+from activities.gate_checks import GateChecks, Place, restore_configuration, suite_changes
 from activities.gates import Gates
 from activities.opening import BadInputError
 from activities.pulse import pulse
@@ -76,19 +77,26 @@ class TaskWork:
         async with pulse("preparing the gates") as beat, workspace_lock(folder.lock_path(request.workspace)) as lock:
             workspace = await folder.repository.open_workspace(request.workspace, request.commit)
             await folder.repository.reset(workspace, request.commit)
+            base, repository = record.opened.base_commit, folder.repository
+            changed = await repository.changed_between(base, request.commit) if request.commit != base else []
+            plan = folder.plan.plan if folder.plan is not None else ()
+            integrity = await restore_configuration(repository, workspace, base, request.commit, changed, plan)
+            changes = await suite_changes(repository, base, request.commit, changed)
             await prepare_workspace(folder, workspace, self._sandbox)
-            gates, results, trace = Gates(), [], TaskTrace(folder)
+            place = Place(
+                workspace,
+                record.environment,
+                _top_level(record),
+                sandbox_for(folder, self._sandbox),
+                lock.remember,
+            )
+            checks, results, trace = GateChecks(Gates(), place, folder.store), [], TaskTrace(folder)
+            before = {result.name: result for result in request.baseline}
             for gate in request.gates:
                 beat.doing = f"gate {gate.name}"
                 trace.begin()
-                done = await gates.run(
-                    gate,
-                    workspace,
-                    record.environment,
-                    _top_level(record),
-                    sandbox=sandbox_for(folder, self._sandbox),
-                    on_start=lock.remember,
-                )
+                done = await checks.run(gate, before.get(gate.name), watched=request.watched, changes=changes)
+                done = done.model_copy(update={"integrity": (*integrity, *done.integrity)})
                 trace.write("gate", name=gate.name, workspace=request.workspace, outcome=str(done.outcome))
                 secrets = frozenset(self._credentials.secrets()) | await asyncio.to_thread(secrets_in, workspace)
                 results.append(without_secrets(done, secrets))
@@ -163,5 +171,11 @@ def without_secrets(result: GateResult, secrets: frozenset[str]) -> GateResult:
             "summary": redacted(result.summary, secrets),
             "output_tail": redacted(result.output_tail, secrets),
             "failures": tuple(redacted(failure, secrets) for failure in result.failures),
+            "details": tuple(
+                detail.model_copy(
+                    update={"name": redacted(detail.name, secrets), "text": redacted(detail.text, secrets)}
+                )
+                for detail in result.details
+            ),
         }
     )

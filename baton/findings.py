@@ -13,9 +13,16 @@ from pydantic import Field
 
 from baton.durations import Duration
 from baton.failures import Failure
+from baton.integrity import IntegrityFinding
 from baton.models import Stored
+from baton.wording import counted
 
 SUMMARY_CHARACTERS = 2_000
+DETAILS_SHOWN = 10
+RERUNS = 2
+"""So often is a new failure run again, alone, before it counts."""
+INTEGRITY = "integrity"
+"""The verdict on the gates themselves."""
 
 
 class GateKind(StrEnum):
@@ -45,6 +52,8 @@ class VerdictStatus(StrEnum):
     FIXED = "fixed"
     KNOWN_FAILURE = "known_failure"
     NEW_FAILURE = "new_failure"
+    FLAKY = "flaky"
+    INTEGRITY = "integrity"
     INCONCLUSIVE = "inconclusive"
 
 
@@ -62,7 +71,8 @@ class GateResult(Stored):
 
     `failures` names what failed (tests, diagnostics), sorted, without line numbers and durations; `fingerprint` covers
     all of them, also those over `FAILURES_KEPT`. `details`: what is known of them, of bounded size. `reason` says why a
-    run is inconclusive. `skipped`: how many of the `tests` were not run.
+    run is inconclusive. `skipped`: how many of the `tests` were not run. `cases` names the blob with all tests and how
+    they ended. `flaky`: failures that were gone when they were run again alone. `integrity`: what was done to the gate.
     """
 
     name: str
@@ -78,18 +88,33 @@ class GateResult(Stored):
     skipped: int | None = None
     failures: tuple[str, ...] = ()
     details: tuple[Failure, ...] = ()
+    flaky: tuple[str, ...] = ()
+    cases: str | None = None
+    integrity: tuple[IntegrityFinding, ...] = ()
     failures_left_out: int = 0
     fingerprint: str = ""
 
 
 class GateVerdict(Stored):
-    """A gate's word on the result. `blocks` keeps the result from being ready."""
+    """A gate's word on the result. `blocks` keeps the result from being ready.
+
+    `known`: how many failures the base commit has too; `details`: what is known of the new ones. Numbers of tests are
+    None where the gate does not list them.
+    """
 
     name: str
     status: VerdictStatus
     detail: str = ""
     new_failures: tuple[str, ...] = ()
     blocks: bool = Field(default=False)
+    known: int = 0
+    flaky: tuple[str, ...] = ()
+    details: tuple[Failure, ...] = ()
+    tests_before: int | None = None
+    tests: int | None = None
+    skipped_before: int | None = None
+    skipped: int | None = None
+    integrity: tuple[IntegrityFinding, ...] = ()
 
 
 def not_run(spec: GateSpec, reason: str) -> GateResult:
@@ -100,20 +125,32 @@ def not_run(spec: GateSpec, reason: str) -> GateResult:
 
 
 def compare(baseline: Sequence[GateResult], now: Sequence[GateResult]) -> list[GateVerdict]:
-    """One verdict per gate of either list, in the order of `now`, then what was not run again."""
+    """One verdict per gate of either list, in the order of `now`, then what was not run again, then integrity."""
     before = {result.name: result for result in baseline}
     after = {result.name: result for result in now}
-    verdicts = [_verdict(before.get(name), result) for name, result in after.items()]
-    missing = [name for name in before if name not in after]
-    return verdicts + [
-        GateVerdict(
-            name=name,
-            status=VerdictStatus.INCONCLUSIVE,
-            detail="it ran on the base commit and was not run again",
-            blocks=True,
-        )
-        for name in missing
+    verdicts = [
+        _with_numbers(_verdict(before.get(name), result), before.get(name), result) for name, result in after.items()
     ]
+    missing = [name for name in before if name not in after]
+    return (
+        verdicts
+        + [
+            GateVerdict(
+                name=name,
+                status=VerdictStatus.INCONCLUSIVE,
+                detail="it ran on the base commit and was not run again",
+                blocks=True,
+            )
+            for name in missing
+        ]
+        + _integrity(now)
+    )
+
+
+def suspects(before: GateResult | None, names: Iterable[str]) -> tuple[str, ...]:
+    """Failures of these names that would be new: not known from the base commit, not flaky there."""
+    known = frozenset((*before.failures, *before.flaky)) if before is not None else frozenset()
+    return tuple(name for name in names if name not in known)
 
 
 def ready(verdicts: Iterable[GateVerdict]) -> bool:
@@ -144,18 +181,55 @@ def _inconclusive(before: GateResult | None, now: GateResult) -> GateVerdict:
 
 def _failed(before: GateResult | None, now: GateResult) -> GateVerdict:
     if before is None or before.outcome is not GateOutcome.FAILED:
-        was = "has no baseline" if before is None else _was(before)
-        return _new_failure(now, f"on the base commit it {was}" if before else f"it {was}", now.failures)
+        new = tuple(name for name in suspects(before, now.failures) if name not in now.flaky)
+        if now.flaky and not new and not now.failures_left_out:
+            return _flaky(now, 0)
+        was = f"on the base commit it {_was(before)}" if before else "it has no baseline"
+        return _new_failure(now, was, new)
     if _same_failures(before, now):
         return GateVerdict(name=now.name, status=VerdictStatus.KNOWN_FAILURE, detail=_known(before, now))
     if before.failures_left_out or now.failures_left_out:
         return _new_failure(now, "it fails otherwise than on the base commit, in too many places to list", ())
-    new = tuple(sorted(set(now.failures) - set(before.failures)))
-    if now.failures and not new:
+    new = tuple(name for name in suspects(before, now.failures) if name not in now.flaky)
+    known = len(set(now.failures) & set(before.failures))
+    if now.flaky and not new and not known:
+        return _flaky(now, known)
+    if (now.failures or now.flaky) and not new:
         return GateVerdict(name=now.name, status=VerdictStatus.KNOWN_FAILURE, detail=_known(before, now))
     if not now.failures:
         return _new_failure(now, f"it failed before, and now in another way (exit code {now.exit_code})", ())
-    return _new_failure(now, f"{len(new)} new beside {len(now.failures) - len(new)} known", new)
+    return _new_failure(now, f"{len(new)} new beside {known} known", new)
+
+
+def _flaky(now: GateResult, known: int) -> GateVerdict:
+    detail = f"{counted(len(now.flaky), 'failure')} gone when run again alone: {', '.join(now.flaky[:3])}"
+    return GateVerdict(name=now.name, status=VerdictStatus.FLAKY, detail=detail, known=known)
+
+
+def _with_numbers(verdict: GateVerdict, before: GateResult | None, now: GateResult) -> GateVerdict:
+    fresh = frozenset(verdict.new_failures)
+    details = tuple(detail for detail in now.details if detail.name in fresh)[:DETAILS_SHOWN]
+    return verdict.model_copy(
+        update={
+            "known": len(set(now.failures) & set(before.failures)) if before else 0,
+            "flaky": tuple(sorted({*now.flaky, *(set(now.failures) & set(before.flaky if before else ()))})),
+            "details": details,
+            "tests_before": before.tests if before else None,
+            "tests": now.tests,
+            "skipped_before": before.skipped if before else None,
+            "skipped": now.skipped,
+        }
+    )
+
+
+def _integrity(now: Sequence[GateResult]) -> list[GateVerdict]:
+    """One verdict for what was done to the gates themselves; none where nothing was."""
+    found = tuple(dict.fromkeys(finding for result in now for finding in result.integrity))
+    if not found:
+        return []
+    detail = "; ".join(finding.detail for finding in found)
+    blocks = any(finding.blocks for finding in found)
+    return [GateVerdict(name=INTEGRITY, status=VerdictStatus.INTEGRITY, detail=detail, integrity=found, blocks=blocks)]
 
 
 def _same_failures(before: GateResult, now: GateResult) -> bool:
@@ -175,13 +249,14 @@ def _was(before: GateResult) -> str:
 
 
 def _known(before: GateResult, now: GateResult) -> str:
-    count = len(now.failures) + now.failures_left_out
+    count = len(now.failures) + now.failures_left_out - len(set(now.flaky) & set(now.failures))
     if not count:
         return "it failed on the base commit with the same exit code; its output names no single failures"
     gone = len(before.failures) + before.failures_left_out - count
     parts = [
         f"{count} failed on the base commit too",
         f"{gone} are fixed" if gone > 0 else "",
+        f"{len(now.flaky)} flaky" if now.flaky else "",
         _fewer_tests(before, now),
     ]
     return "; ".join(part for part in parts if part)

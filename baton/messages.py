@@ -356,12 +356,17 @@ class SettlePlan(Stored):
 
 
 class RunGates(Stored):
-    """Input of `run_gates`: the gates on one commit, in a workspace of this name."""
+    """Input of `run_gates`: the gates on one commit, in a workspace of this name.
+
+    `baseline`: their results on the base commit, where those are known. `watched`: tests that failed newly before.
+    """
 
     task_id: str
     commit: str
     workspace: str
     gates: tuple[GateSpec, ...]
+    baseline: tuple[GateResult, ...] = ()
+    watched: tuple[str, ...] = ()
 
 
 class GateResults(Stored):

@@ -71,7 +71,7 @@ class PlanDraft(Submitted):
 
 
 class PlanStep(Stored):
-    """One step as it runs: `items` are complete, patterns are gone."""
+    """One step as it runs: `items` are complete, patterns are gone. `repairs`: what a repair step has to mend."""
 
     step: int
     agent_type: str
@@ -85,6 +85,7 @@ class PlanStep(Stored):
     handoff_strategy: HandoffStrategy = HandoffStrategy.SEQUENTIAL
     run: str | None = None
     failures_of: int | None = None
+    repairs: tuple[str, ...] = ()
 
 
 class Plan(Stored):

@@ -14,6 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.execution import was_cancelled
     from workflows.limits import STOP
     from workflows.task_run import TaskRun
+    from workflows.versions import BASELINE_FIRST
 
 
 class Integration:
@@ -85,7 +86,8 @@ class Integration:
         )
 
     async def _compare_gates(self, workspace: str) -> None:
-        now = await self._run.gates(self._run.head, workspace)
+        baseline = await self._base_gates() if workflow.patched(BASELINE_FIRST) else ()
+        now = await self._run.gates(self._run.head, workspace, baseline)
         self._run.verdicts = self._verdicts = tuple(compare(await self._base_gates(), now))
         for verdict in self._verdicts:
             word = str(verdict.status).replace("_", " ")

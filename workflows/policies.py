@@ -10,6 +10,7 @@ from typing import Any
 from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityCancellationType
 
+from baton.findings import RERUNS
 from baton.names import BAD_INPUT, CONTEXT_TOO_LONG, CONVERSATION_LOST, NEEDS_PERSON, REQUEST_REFUSED
 
 HEARTBEAT = timedelta(seconds=10)
@@ -57,8 +58,8 @@ GATE_ATTEMPTS = 10
 
 
 def gates(limits: list[timedelta]) -> dict[str, Any]:
-    """Gates have limits of their own; the activity gets their sum and time to set up."""
-    total = sum(limits, timedelta(minutes=30))
+    """Gates have limits of their own; the activity gets their sum, time to set up, and time to run what fails again."""
+    total = (1 + RERUNS) * sum(limits, timedelta()) + timedelta(minutes=30)
     return {**_COMMON, "start_to_close_timeout": total, "retry_policy": _retry(GATE_ATTEMPTS)}
 
 

@@ -55,6 +55,7 @@ with workflow.unsafe.imports_passed_through():
 
 PHASE_KEY = SearchAttributeKey.for_keyword(SEARCH_PHASE)
 REPOSITORY_KEY = SearchAttributeKey.for_keyword(SEARCH_REPOSITORY)
+NOT_COMPARED = {"summary": "", "output_tail": "", "details": ()}
 CANCEL_AGAIN = timedelta(seconds=3)
 ATTENTION_KEY = SearchAttributeKey.for_keyword(SEARCH_ATTENTION)
 
@@ -430,15 +431,28 @@ class TaskRun:
         if self.keeps_progress:
             await self.write()
 
-    async def gates(self, commit: str, workspace: str) -> tuple[GateResult, ...]:
-        """Run all gates on a commit. Gates that cannot be run are inconclusive; they never end the task."""
+    async def gates(
+        self, commit: str, workspace: str, baseline: tuple[GateResult, ...] = (), watched: tuple[str, ...] = ()
+    ) -> tuple[GateResult, ...]:
+        """Run all gates on a commit. Gates that cannot be run are inconclusive; they never end the task.
+
+        `baseline`: with it new failures are run again, and what became of the tests is looked at. `watched`: tests
+        that failed newly before.
+        """
         gates = self.opened.gates
         if not gates:
             return ()
         try:
             found: GateResults = await workflow.execute_activity_method(
                 TaskWork.run_gates,
-                RunGates(task_id=self.task_id, commit=commit, workspace=workspace, gates=gates),
+                RunGates(
+                    task_id=self.task_id,
+                    commit=commit,
+                    workspace=workspace,
+                    gates=gates,
+                    baseline=tuple(result.model_copy(update=NOT_COMPARED) for result in baseline),
+                    watched=watched,
+                ),
                 task_queue=self.opened.host_queue,
                 summary=f"gates on {workspace}",
                 **policies.gates([gate.timeout for gate in gates]),

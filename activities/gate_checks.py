@@ -1,0 +1,185 @@
+"""The gates on one commit: with the base commit's configuration, with what fails newly run again alone, and with what
+became of the tests.
+
+A failure is flaky when it is gone in one of `RERUNS` further runs of it alone. Checkers that always say the same of the
+same files are not run again.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from activities.commands import ProcessGroup
+from activities.gates import Examined, Gates
+from activities.repository import PrivateRepository
+from activities.sandbox import Sandbox
+from activities.store import LostBlobError, Store
+from activities.working_tree import Change
+from baton.failures import Case, Observed, Outcome
+from baton.findings import RERUNS, GateKind, GateOutcome, GateResult, GateSpec, suspects
+from baton.gate_configuration import is_gate_configuration, with_base
+from baton.integrity import IntegrityFinding, is_planned, of_cases, of_changes, of_configuration
+from baton.plan import PlanStep
+from baton.suite_changes import SuiteChange, is_test_file, suite_change
+
+MOST_RUN_AGAIN = 20
+"""More new failures at once than this are not chance."""
+FILES_LOOKED_AT = 400
+_TESTING = frozenset((GateKind.TEST, GateKind.COVERAGE, GateKind.CUSTOM))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where and how gates run: a workspace, the caller's environment, the user's checkout, the host's sandbox."""
+
+    workspace: Path
+    environment: Mapping[str, str]
+    source: Path | None
+    sandbox: Sandbox | None
+    on_start: Callable[[ProcessGroup], None]
+
+
+class GateChecks:
+    """Runs gates at a place and says more of them than a single run can."""
+
+    def __init__(self, gates: Gates, place: Place, store: Store) -> None:
+        self._gates = gates
+        self._place = place
+        self._store = store
+
+    async def run(
+        self,
+        spec: GateSpec,
+        before: GateResult | None,
+        *,
+        watched: Sequence[str] = (),
+        changes: Sequence[SuiteChange] = (),
+    ) -> GateResult:
+        """One gate. `before`: its result on the base commit, None when this is that run; `changes`: of test files."""
+        done = await self._examine(spec)
+        result = done.result
+        if result.outcome is GateOutcome.FAILED:
+            result = result.model_copy(update={"flaky": await self._flaky(spec, before, done)})
+        integrity = await asyncio.to_thread(self._integrity, spec, before, done, watched, changes)
+        cases = None
+        if done.seen.cases:
+            outcomes = {case.name: str(case.outcome) for case in done.seen.cases}
+            cases = await asyncio.to_thread(self._store.put, json.dumps(outcomes, sort_keys=True).encode())
+        return result.model_copy(update={"cases": cases, "integrity": tuple(integrity)})
+
+    async def _examine(self, spec: GateSpec, only: Sequence[str] = ()) -> Examined:
+        place = self._place
+        return await self._gates.examine(
+            spec,
+            place.workspace,
+            place.environment,
+            place.source,
+            sandbox=place.sandbox,
+            on_start=place.on_start,
+            only=only,
+        )
+
+    async def _flaky(self, spec: GateSpec, before: GateResult | None, done: Examined) -> tuple[str, ...]:
+        """New failures that are gone when they are run again; of a gate that names none, its own name."""
+        names = [failure.name for failure in done.seen.failures]
+        suspected = dict.fromkeys(suspects(before, names))
+        unnamed = not names and not (before is not None and before.outcome is GateOutcome.FAILED)
+        if done.seen.repeats or len(suspected) > MOST_RUN_AGAIN or not (suspected or unnamed):
+            return ()
+        flaky: dict[str, None] = {}
+        for _ in range(RERUNS):
+            left = [name for name in suspected if name not in flaky]
+            if not left and not unnamed:
+                break
+            again = await self._examine(spec, left if done.seen.cases is not None else ())
+            if unnamed and again.result.outcome is GateOutcome.PASSED:
+                return (spec.name,)
+            flaky |= dict.fromkeys(name for name in left if _is_gone(name, done.seen, again))
+        return tuple(sorted(flaky))
+
+    def _integrity(
+        self,
+        spec: GateSpec,
+        before: GateResult | None,
+        done: Examined,
+        watched: Sequence[str],
+        changes: Sequence[SuiteChange],
+    ) -> list[IntegrityFinding]:
+        if before is None or spec.kind not in _TESTING or done.result.outcome is GateOutcome.INCONCLUSIVE:
+            return []
+        if before.cases is None or done.seen.cases is None:
+            return of_changes(changes)
+        try:
+            outcomes = {name: Outcome(word) for name, word in json.loads(self._store.get(before.cases)).items()}
+        except LostBlobError:
+            return of_changes(changes)
+        return of_cases(outcomes, done.seen.cases, frozenset(watched), changes)
+
+
+async def restore_configuration(
+    repository: PrivateRepository,
+    workspace: Path,
+    base: str,
+    commit: str,
+    changed: Sequence[Change],
+    plan: Sequence[PlanStep],
+) -> list[IntegrityFinding]:
+    """Put back in the workspace what changed of the gates' configuration, but for files that the plan names."""
+    restored, planned = [], []
+    for change in changed:
+        if not is_gate_configuration(change.path):
+            continue
+        before = await _text(repository, base, change.path)
+        now = await _text(repository, commit, change.path)
+        wanted = with_base(change.path, before, now)
+        if wanted == now:
+            continue
+        if is_planned(change.path, plan):
+            planned.append(change.path)
+            continue
+        await asyncio.to_thread(_put, workspace, change.path, wanted)
+        restored.append(change.path)
+    return of_configuration(restored, planned)
+
+
+async def suite_changes(
+    repository: PrivateRepository, base: str, commit: str, changed: Sequence[Change]
+) -> tuple[SuiteChange, ...]:
+    """What the changed test files take out, add and skip."""
+    found = []
+    for change in [change for change in changed if is_test_file(change.path)][:FILES_LOOKED_AT]:
+        before = await _text(repository, base, change.path)
+        found.append(suite_change(change.path, before, await _text(repository, commit, change.path)))
+    return tuple(found)
+
+
+def _is_gone(name: str, seen: Observed, again: Examined) -> bool:
+    """Whether a failure did not come again in a run that would have shown it."""
+    if again.result.outcome is GateOutcome.INCONCLUSIVE:
+        return False
+    if seen.cases is not None and again.seen.cases is not None and any(case.name == name for case in seen.cases):
+        return _outcomes(again.seen.cases, name) == {Outcome.PASSED}
+    return name not in {failure.name for failure in again.seen.failures}
+
+
+def _outcomes(cases: Sequence[Case], name: str) -> set[Outcome]:
+    return {case.outcome for case in cases if case.name == name}
+
+
+async def _text(repository: PrivateRepository, commit: str, path: str) -> str | None:
+    try:
+        return (await repository.read_file(commit, path)).decode("utf-8", "surrogateescape")
+    except FileNotFoundError:
+        return None
+
+
+def _put(workspace: Path, path: str, text: str | None) -> None:
+    """Replace a file of the workspace, never through a link."""
+    target = workspace / path
+    if target.is_symlink() or target.is_file():
+        target.unlink()
+    if text is not None and target.parent.resolve().is_relative_to(workspace.resolve()):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(text.encode("utf-8", "surrogateescape"))
