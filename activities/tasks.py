@@ -18,6 +18,7 @@ from activities.trace import TaskTrace
 from activities.workspace_lock import workspace_lock
 from activities.workspace_secrets import secrets_in
 from activities.workspaces import prepare_workspace
+from baton.expansion import expand
 from baton.findings import GateResult
 from baton.messages import (
     Artifact,
@@ -30,7 +31,7 @@ from baton.messages import (
     TaskRef,
 )
 from baton.names import OTHER_REVISION
-from baton.plan import Plan, PlanFaults, expand
+from baton.plan import Plan, PlanFaults
 from baton.progress import LoadedProgress, LoadProgress, OtherRevisionError, Progress, SaveProgress
 from baton.redaction import redacted
 from baton.report import progress_artifacts

@@ -11,11 +11,12 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from baton.expansion import expand
 from baton.facts import AgentFacts, Submission, TurnFacts, judge_completion
-from baton.knowledge import Decision, Entry, Issue, entries
+from baton.knowledge import Decision, Entry, Issue, Need, entries
 from baton.ledger import ItemRecord, ItemStatus
 from baton.ownership import Allowed, Ownership
-from baton.plan import Plan, PlanDraft, PlanFaults, expand
+from baton.plan import Plan, PlanDraft, PlanFaults
 
 ITEMS_NAMED = 20
 
@@ -76,17 +77,19 @@ def has_diff(item: str, changed: Collection[str]) -> bool:
 
 
 def _record(arguments: dict[str, Any], evidence: Evidence) -> Judgement:
-    new = _entries(evidence, arguments.get("decisions"), arguments.get("patterns"), arguments.get("issues"))
+    given = (arguments.get(key) for key in ("decisions", "patterns", "issues", "needs"))
+    new = _entries(evidence, *given)
     return Judgement(f"Recorded {len(new)} entries.", facts=TurnFacts(knowledge=new))
 
 
-def _entries(evidence: Evidence, decisions: Any, patterns: Any, issues: Any) -> tuple[Entry, ...]:
+def _entries(evidence: Evidence, decisions: Any, patterns: Any, issues: Any, needs: Any = ()) -> tuple[Entry, ...]:
     return entries(
         evidence.agent_id,
         evidence.at,
         decisions=[Decision.model_validate(decision) for decision in decisions or ()],
         patterns=patterns or (),
         issues=[Issue.model_validate(issue) for issue in issues or ()],
+        needs=[Need.model_validate(need) for need in needs or ()],
     )
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from baton.knowledge import needs_of
 from baton.manifest import Manifest
 from baton.merging import Conflict
 from baton.messages import Assignment
@@ -12,6 +13,7 @@ from baton.roles import Role, agent_id
 
 NAMES_SHOWN = 200
 STEPS_SHOWN = 60
+NEEDS_SHOWN = 100
 
 
 def assignment_message(fields: Mapping[str, Any]) -> str:
@@ -48,8 +50,16 @@ def assignment_fields(assignment: Assignment, knowledge: Sequence[str]) -> dict[
                 "step": _shown_step(assignment.step),
                 "items": list(assignment.items[:NAMES_SHOWN]),
                 "items_not_shown": max(0, len(assignment.items) - NAMES_SHOWN),
+                "needs": _needs(assignment),
                 "knowledge": list(knowledge),
             }
+
+
+def _needs(assignment: Assignment) -> list[dict[str, Any]]:
+    """What other steps need in this one's files."""
+    claims = (*assignment.items, *(assignment.step.owns if assignment.step else ()))
+    found = needs_of(claims, assignment.knowledge)
+    return [{"file": entry.file, "need": entry.text, "from": entry.agent_id} for entry in found[-NEEDS_SHOWN:]]
 
 
 def _shown_conflict(conflict: Conflict | None) -> dict[str, Any] | None:

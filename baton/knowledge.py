@@ -8,7 +8,10 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Literal
 
+from pydantic import Field
+
 from baton.models import Stored, Submitted
+from baton.path_patterns import matches
 
 CHARACTERS_PER_TOKEN = 3.5
 SHARE_FOR_USED = 0.4
@@ -32,10 +35,19 @@ class Issue(Submitted):
     resolution: str | None = None
 
 
-class Entry(Stored):
-    """One thing known: a decision, a pattern or an issue. `uses`: how often agents recorded the same."""
+class Need(Submitted):
+    """A change that somebody needs in a file of another step."""
 
-    kind: Literal["decision", "pattern", "issue"]
+    file: str = Field(description="The file, as in the refusal or the plan", min_length=1)
+    need: str = Field(description="What it must hold, precisely enough to do it without asking", min_length=1)
+
+
+class Entry(Stored):
+    """One thing known: a decision, a pattern, an issue, or a need in a file of somebody else.
+
+    `uses`: how often agents recorded the same."""
+
+    kind: Literal["decision", "pattern", "issue", "need"]
     text: str
     rationale: str | None = None
     file: str | None = None
@@ -107,12 +119,20 @@ def essentials(entries: Sequence[Entry], limit_tokens: int) -> list[str]:
     return [*lines, *([f"({missing} more entries are left out here; all are in knowledge.json)"] if missing else [])]
 
 
+def needs_of(claims: Iterable[str], knowledge: Knowledge) -> tuple[Entry, ...]:
+    """Recorded needs that concern a file which one of `claims` (paths or globs) names."""
+    named = tuple(claims)
+    found = (entry for entry in knowledge.entries if entry.kind == "need" and entry.file)
+    return tuple(e for e in found if any(claim == e.file or matches(claim, e.file or "") for claim in named))
+
+
 def entries(
     agent_id: str,
     at: datetime,
     decisions: Iterable[Decision] = (),
     patterns: Iterable[str] = (),
     issues: Iterable[Issue] = (),
+    needs: Iterable[Need] = (),
 ) -> tuple[Entry, ...]:
     """What an agent recorded in one call, as entries."""
     return (
@@ -125,6 +145,7 @@ def entries(
             Entry(kind="issue", text=i.issue, file=i.file, resolution=i.resolution, agent_id=agent_id, at=at)
             for i in issues
         ),
+        *(Entry(kind="need", text=n.need, file=n.file, agent_id=agent_id, at=at) for n in needs),
     )
 
 

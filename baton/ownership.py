@@ -129,6 +129,6 @@ class Ownership(BaseModel):
 
 def _belongs_to(path: str, owner: str | None) -> str:
     return (
-        f"{path} belongs to {owner} and was not changed. Leave it to them; if your work depends on a change "
-        "there, report it as an issue and go on with your own files."
+        f"{path} belongs to {owner} and was not changed. If your work needs a change there, call record with needs: "
+        f'[{{"file": "{path}", "need": "…"}}], saying precisely what; its owner gets it. Go on with your own files.'
     )

@@ -1,12 +1,12 @@
 """Everything a report is made of, and the issues that need a person."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
 from baton.findings import GateResult, GateVerdict, VerdictStatus
-from baton.knowledge import Knowledge
+from baton.knowledge import Entry, Knowledge
 from baton.ledger import ItemCounts
 from baton.messages import StepResult
 from baton.models import Stored
@@ -81,12 +81,23 @@ def issues(facts: ReportFacts) -> list[dict[str, Any]]:
             finding.get("files", ()),
         )
     for entry in facts.knowledge.entries:
-        if entry.kind == "issue" and not entry.resolution:
-            add(
-                "medium",
-                entry.text,
-                "decide whether it matters",
-                [entry.file] if entry.file else [],
-                f"recorded by {entry.agent_id}",
-            )
+        if (said := _unsettled(entry, facts.results)) is not None:
+            evidence = f"recorded by {entry.agent_id}"
+            add(said.severity, said.issue, said.action, [entry.file] if entry.file else [], evidence)
     return found
+
+
+class _Unsettled(NamedTuple):
+    severity: str
+    issue: str
+    action: str
+
+
+def _unsettled(entry: Entry, results: Sequence[StepResult]) -> _Unsettled | None:
+    """What an agent recorded and nobody settled: an issue without resolution, a need in a file that nobody changed."""
+    if entry.kind == "issue" and not entry.resolution:
+        return _Unsettled("medium", entry.text, "decide whether it matters")
+    if entry.kind == "need" and not any(entry.file in result.files_changed for result in results):
+        issue = f"{entry.file} was not changed, though another step needs it: {entry.text}"
+        return _Unsettled("high", issue, "make the change, or decide that it is not needed")
+    return None

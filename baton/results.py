@@ -76,6 +76,17 @@ def combined(step: PlanStep, chains: Sequence[AgentResult], not_started: Sequenc
     )
 
 
+def nothing_needed(step: PlanStep) -> StepResult:
+    """A step for what others need in hub files, where nobody needed anything."""
+    return StepResult(
+        step=step.step,
+        agent_type=step.agent_type,
+        description=step.description,
+        status=StepStatusWord.OK,
+        summary="No step recorded a need, so there was nothing to do.",
+    )
+
+
 def not_attempted(step: PlanStep, why: str) -> StepResult:
     """A step that never started."""
     return StepResult(

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from baton.facts import InProgressItem, Outcome
-from baton.knowledge import Decision, Issue
+from baton.knowledge import Decision, Issue, Need
 from baton.models import Submitted
 from baton.plan import PlanDraft
 
@@ -109,11 +109,13 @@ class CompleteItem(Submitted):
 
 
 class Record(Submitted):
-    """Record what later agents must know: decisions, patterns and issues. They see only what is recorded."""
+    """Record what later agents must know: decisions, patterns, issues, and needs for the owners of files that are not
+    yours. They see only what is recorded."""
 
     decisions: list[Decision] = Field(default=[], description="Choices that others should follow")
     patterns: list[str] = Field(default=[], description="Ways of doing things, one sentence each")
     issues: list[Issue] = Field(default=[], description="Problems met, with their resolution if there is one")
+    needs: list[Need] = Field(default=[], description="Changes you need in files that another step owns")
 
 
 class HandOff(Submitted):

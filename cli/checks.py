@@ -86,7 +86,8 @@ def check_plan(path: Path, source: Source) -> "PlanDraft":
     """The plan in a YAML or JSON file, with every fault of it named."""
     from pydantic import ValidationError
 
-    from baton.plan import PlanDraft, PlanFaults, expand
+    from baton.expansion import expand
+    from baton.plan import PlanDraft, PlanFaults
 
     try:
         draft = PlanDraft.model_validate(_document(path))

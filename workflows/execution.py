@@ -15,10 +15,11 @@ with workflow.unsafe.imports_passed_through():
     from baton import report
     from baton.assignments import executor_assignment
     from baton.command_results import nothing_to_take, without_failures
+    from baton.knowledge import needs_of
     from baton.ledger import ItemCounts
     from baton.messages import AgentResult, MergedStep, StepResult
     from baton.plan import Plan, PlanStep, execution_order
-    from baton.results import broken, combined, not_attempted, step_result, unmerged
+    from baton.results import broken, combined, not_attempted, nothing_needed, step_result, unmerged
     from baton.roles import Role
     from baton.run_commands import failed
     from baton.schedule import Unit, blocked_by_failure, startable, units, weight
@@ -108,6 +109,9 @@ class Execution:
 
     def _hindrance(self, step: PlanStep) -> StepResult | None:
         """Why a step does not start, as its result; None when it does."""
+        if step.only_needs:
+            needs = needs_of((*step.items, *step.owns), self._run.knowledge)
+            return None if needs else nothing_needed(step)
         if blocked_by_failure(self._plan, step.step, self._run.results):
             return not_attempted(step, "a step that it depends on failed")
         return nothing_to_take(step) if step.failures_of is not None and not step.items else None
@@ -158,7 +162,8 @@ class Execution:
                 return not_attempted(step, hindrance)
             run.status = with_step(run.status, step.step, state="running")
             run.show()
-            ran = await run_commands(run, step, f"step-{unit.label}", taken)
+            start = run.starts.setdefault(step.step, run.head)
+            ran = await run_commands(run, step, f"step-{unit.label}", start, failures_are_taken=taken)
         return await self._merged(step, ran, [unit])
 
     async def _merged(self, step: PlanStep, agent: AgentResult, pieces: Sequence[Unit]) -> StepResult:

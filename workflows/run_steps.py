@@ -16,19 +16,23 @@ with workflow.unsafe.imports_passed_through():
     from workflows.task_run import TaskRun, raise_if_cancelled
 
 
-async def run_commands(run: TaskRun, step: PlanStep, workspace: str, failures_are_taken: bool) -> AgentResult:
+async def run_commands(
+    run: TaskRun, step: PlanStep, workspace: str, start: str, *, failures_are_taken: bool
+) -> AgentResult:
     """Run the step's command in slices until nothing is left, with pauses and the time limit heard in between.
 
-    What is recorded counts also where the task is cancelled.
+    What is recorded counts also where the task is cancelled. Raises `HeldBack` where the next run of the workflow is to
+    go on.
     """
     request = RunCommands(
-        task_id=run.task_id, agent_id=f"run-{step.step}", step=step, workspace=workspace, start_commit=run.head
+        task_id=run.task_id, agent_id=f"run-{step.step}", step=step, workspace=workspace, start_commit=start
     )
     end, detail = AgentEnd.FINISHED, ""
     try:
         while True:
             await workflow.wait_condition(lambda: not run.status.paused)
             raise_if_cancelled()
+            run.hold_back_if_due()
             ran = await _slice(run, request)
             if ran.finished or ran.refused:
                 break

@@ -420,7 +420,7 @@ async def test_files_of_others_are_refused_and_a_step_s_own_new_files_stay_its_o
         base_commit=git(root, "rev-parse", "HEAD"),
     )
     assert (await tools.call("write", {"file_path": "mine.js", "content": "y\n"})).changed_paths
-    refused(await tools.call("write", {"file_path": "theirs.js", "content": "y\n"}), "step 3", "report it as an issue")
+    refused(await tools.call("write", {"file_path": "theirs.js", "content": "y\n"}), "step 3", "record with needs")
     refused(await tools.call("write", {"file_path": "nobody.js", "content": "y\n"}), "mine.js")
     (root / "alias.js").symlink_to("theirs.js")
     refused(await tools.call("write", {"file_path": "alias.js", "content": "y\n"}), "step 3")

@@ -50,7 +50,7 @@ def test_paths_of_others_are_refused_and_name_the_owner(path: str, owner: str, e
     assert isinstance(verdict, Refused)
     assert verdict.owner == owner
     assert owner in verdict.message
-    assert "report it as an issue" in verdict.message
+    assert "record with needs" in verdict.message
 
 
 def test_case_twins_of_one_repository_have_their_own_owners() -> None:

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baton.plan import DraftStep, Plan, PlanDraft, PlanFaults, PlanStep, dependants, execution_order, expand
+from baton.expansion import expand
+from baton.plan import DraftStep, Plan, PlanDraft, PlanFaults, PlanStep, dependants, execution_order
 
 FILES = frozenset({"src/a.js", "src/b.js", "src/deep/c.js", "src/x.min.js", "README.md"})
 
