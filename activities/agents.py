@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime
+from typing import Any
 
 from temporalio import activity
 
@@ -28,6 +29,7 @@ from baton.messages import Assignment, CloseAgent, ClosedAgent, OpenedAgent
 from baton.plan import Plan
 from baton.pricing import Usage
 from baton.roles import WRITING_ROLES, agent_id
+from baton.step_outputs import SHOWN_CHARACTERS, address, output_of
 from baton.tool_schemas import tools_for
 
 NOT_OFFERED = frozenset({"ask_user"})
@@ -60,7 +62,8 @@ class Agents:
             disallowed=kind.disallowed_tools if kind else (),
         )
         guidance = folder.record.guidance
-        texts = [guidance, assignment_message(assignment_fields(assignment, inheritance.lines))]
+        context = await _context(folder, assignment)
+        texts = [guidance, assignment_message(assignment_fields(assignment, inheritance.lines, context))]
         owned, owns = _owned(folder, assignment)
         opening = Opening(
             agent_id=_id(assignment),
@@ -150,6 +153,22 @@ def _owned(folder: TaskFolder, assignment: Assignment) -> tuple[tuple[str, ...],
         own = conflict_ownership(conflict.names, plan.plan if plan else (), conflict.owners)
         return own.items, own.owns
     return (assignment.step.items, assignment.step.owns) if assignment.step else ((), ())
+
+
+async def _context(folder: TaskFolder, assignment: Assignment) -> dict[str, Any] | None:
+    """What the step's `input_context` holds, as far as it fits the first message."""
+    named = assignment.step.input_context if assignment.step else None
+    if not named:
+        return None
+    found = await asyncio.to_thread(folder.outputs().beginning, named)
+    if found is None and output_of(named) is None:
+        data = await folder.repository.read_file(assignment.start_commit, named)
+        text = data.decode("utf-8", "replace")
+        found = text[:SHOWN_CHARACTERS], max(0, len(text) - SHOWN_CHARACTERS)
+    if found is None:
+        return {"path": address(named), "content": None, "note": "No step wrote it. Find out what you need yourself."}
+    shown: dict[str, Any] = {"path": address(named), "content": found[0]}
+    return shown | ({"note": f"{found[1]} more characters: read it for the rest."} if found[1] else {})
 
 
 def _gaps(assignment: Assignment, at: datetime) -> tuple[Entry, ...]:

@@ -27,9 +27,11 @@ from baton.facts import AgentFacts, SavedPart, TurnFacts
 from baton.messages import TurnRequest
 from baton.ownership import Allowed, Refused
 from baton.partial_writes import STATE_KEPT_CHARACTERS, PartialWrite, partial_write
+from baton.plan import HandoffStrategy, PlanStep
 from baton.pricing import Usage
 from baton.questions import answered_before
 from baton.roles import SUBMISSION_TOOLS, WRITING_ROLES
+from baton.step_outputs import PREFIX, expected
 from baton.tool_schemas import ToolFault, parse
 
 FOREIGN_TOLD = 20
@@ -156,7 +158,16 @@ class Calls:
             changed=frozenset(changed),
             files=frozenset(files),
             task_id=self.request.task_id,
+            missing_outputs=frozenset(self._missing_outputs()) if call.name == "finish_step" else (),
         )
+
+    def _missing_outputs(self) -> list[str]:
+        """What later steps want from this one and it did not write; shards do not answer for each other."""
+        plan, number = self.folder.plan, self.conversation.opening.step
+        if plan is None or number is None or any(step.step == number and _is_cut(step) for step in plan.plan):
+            return []
+        outputs = self.folder.outputs()
+        return [f"{PREFIX}{number}/{name}" for name in expected(plan.plan, number) if not outputs.has(number, name)]
 
     async def _judge_what_commands_changed(self, work: Work) -> None:
         """Commands write past the file tools: what they changed of others' files is taken back, kept, and told."""
@@ -206,6 +217,10 @@ class Calls:
             there = posixpath.normpath(path) in await self.folder.repository.list_files(opening.start_commit)
             verdict = owned.may_write(path, exists=there)
         return verdict if isinstance(verdict, Refused) else None
+
+
+def _is_cut(step: PlanStep) -> bool:
+    return step.handoff_strategy is HandoffStrategy.PARALLEL
 
 
 def doing(call: ToolCall) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from activities.conversations import Conversations
+from activities.outputs import Outputs
 from activities.repository import PrivateRepository
 from activities.sandbox import Sandbox
 from activities.state_file import StateFile
@@ -100,6 +101,11 @@ class TaskFolder:
         folder = self.path / "locks"
         folder.mkdir(parents=True, exist_ok=True)
         return folder / name
+
+    def outputs(self, step: int | None = None) -> Outputs:
+        """What steps left for later ones, as an agent of `step` may use it."""
+        keeps = self.record.opened.settings.persist_state
+        return Outputs(self.path / "outputs", step, self.artifacts / "outputs" if keeps else None)
 
     @property
     def artifacts(self) -> Path:

@@ -16,6 +16,7 @@ from activities import file_tools
 from activities.allowed_commands import AllowedCommands
 from activities.commands import Captured, CommandResult
 from activities.confinement import Workspace
+from activities.outputs import Outputs, is_output
 from activities.process_groups import ProcessGroup
 from activities.sandbox import Sandbox
 from activities.search import Found, Search
@@ -93,6 +94,7 @@ class Tools:
         base_commit: str = "HEAD",
         git: Sequence[str] = ("git",),
         secrets: Sequence[str] = (),
+        outputs: Outputs | None = None,
     ) -> None:
         self._root = workspace
         self._files = Workspace(workspace)
@@ -107,6 +109,7 @@ class Tools:
         self._on_start = on_start
         self._base_commit = base_commit
         self._secrets = frozenset(secrets)
+        self._outputs = outputs
         self._search = Search(
             workspace, capture=runner.capture, environment=environment, git=git, hidden=self._is_hidden
         )
@@ -128,6 +131,8 @@ class Tools:
         return result.model_copy(update={"content": _clean(result.content, secrets), "whole": whole})
 
     async def _run(self, call: object) -> ToolResult:
+        if isinstance(call, Read | Write | Append | Edit) and self._outputs is not None and is_output(call.file_path):
+            return await self._output(call, self._outputs)
         match call:
             case Read():
                 path = await self._permitted("read", call.file_path)
@@ -151,6 +156,18 @@ class Tools:
                 return await self._bash(call)
             case _:
                 raise TypeError(f"no tool of the workspace takes {type(call).__name__}")
+
+    async def _output(self, call: Read | Write | Append | Edit, outputs: Outputs) -> ToolResult:
+        """Read or write what steps leave for each other; no secret gets there."""
+        match call:
+            case Read():
+                return await asyncio.to_thread(outputs.read, call)
+            case Write():
+                secrets = self._secrets | await asyncio.to_thread(self._secrets_on_disk)
+                clean = call.model_copy(update={"content": _clean(call.content, secrets)})
+                return await asyncio.to_thread(outputs.write, clean)
+            case _:
+                raise CallRefused(f"{call.file_path}: an output is written whole. Use write with all of its content.")
 
     async def _permitted(self, tool: str, given: str) -> str:
         """The located path, if no permission rule forbids the name as given or the file behind it."""

@@ -9,7 +9,7 @@ from baton.conversation import Opening
 from baton.messages import TurnRequest
 from baton.ownership import Ownership
 from baton.permissions import Permissions
-from baton.roles import WRITING_ROLES
+from baton.roles import WRITING_ROLES, Role
 from baton.schedule import others_paths
 
 
@@ -47,6 +47,7 @@ def workspace_tools(
         base_commit=opening.start_commit,
         git=folder.repository.git_command(workspace),
         secrets=secrets,
+        outputs=folder.outputs(opening.step if request.role is Role.EXECUTOR else None),
     )
 
 

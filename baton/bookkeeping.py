@@ -31,6 +31,7 @@ class Evidence:
     changed: Collection[str] = ()
     files: Collection[str] = ()
     task_id: str = ""
+    missing_outputs: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,13 @@ def _finish_step(arguments: dict[str, Any], evidence: Evidence) -> Judgement:
         return Judgement(
             f"The step is not finished: {len(left)} items are not completed: {named}. "
             "Complete each with complete_item, or finish as partial, blocked or failed and say why in blockers.",
+            is_error=True,
+            facts=TurnFacts(refused_submissions=1),
+        )
+    if arguments["status"] == "ok" and evidence.missing_outputs:
+        named = ", ".join(sorted(evidence.missing_outputs))
+        return Judgement(
+            f"The step is not finished: later steps need {named}. Write it with write, or finish as partial.",
             is_error=True,
             facts=TurnFacts(refused_submissions=1),
         )

@@ -12,6 +12,7 @@ from baton.overlaps import in_sequence
 from baton.path_patterns import matches
 from baton.plan import DraftStep, Plan, PlanDraft, PlanFaults, PlanStep
 from baton.run_commands import faults_of_run
+from baton.step_outputs import settled_context
 
 MAX_STEPS = 200
 """More steps than this is a sign of a plan that lists items as steps."""
@@ -27,10 +28,12 @@ def expand(draft: PlanDraft, task_id: str, files: Collection[str]) -> Plan:
     known = files if isinstance(files, set | frozenset) else frozenset(files)
     faults = [*_numbering_faults(draft), *_cycle_faults(draft), *_run_faults(draft)]
     steps = []
+    by_number = {step.step: step for step in draft.plan}
     for step in draft.plan:
         items, step_faults = _items(step, known)
-        faults += step_faults
-        steps.append(_step(step, items))
+        context, context_fault = settled_context(step, by_number, known)
+        faults += [*step_faults, *([context_fault] if context_fault else [])]
+        steps.append(_step(step, items, context))
     if faults:
         shown = faults[:FAULTS_SHOWN]
         raise PlanFaults([*shown, f"and {len(faults) - len(shown)} more"] if len(faults) > len(shown) else shown)
@@ -48,10 +51,15 @@ def expand(draft: PlanDraft, task_id: str, files: Collection[str]) -> Plan:
     )
 
 
-def _step(draft: DraftStep, items: tuple[str, ...]) -> PlanStep:
+def _step(draft: DraftStep, items: tuple[str, ...], context: str | None) -> PlanStep:
     given_by = () if draft.failures_of is None else (draft.failures_of,)
     waits_for = tuple(dict.fromkeys((*draft.depends_on, *given_by)))
-    return PlanStep(**draft.model_dump(exclude={"items", "select", "depends_on"}), items=items, depends_on=waits_for)
+    return PlanStep(
+        **draft.model_dump(exclude={"items", "select", "depends_on", "input_context"}),
+        items=items,
+        input_context=context,
+        depends_on=waits_for,
+    )
 
 
 def _numbering_faults(draft: PlanDraft) -> list[str]:

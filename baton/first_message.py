@@ -10,6 +10,7 @@ from baton.merging import Conflict
 from baton.messages import Assignment
 from baton.plan import PlanStep
 from baton.roles import Role, agent_id
+from baton.step_outputs import PREFIX, expected
 
 NAMES_SHOWN = 200
 STEPS_SHOWN = 60
@@ -21,8 +22,10 @@ def assignment_message(fields: Mapping[str, Any]) -> str:
     return f"<assignment>\n{json.dumps(fields, ensure_ascii=False, indent=1, default=str)}\n</assignment>"
 
 
-def assignment_fields(assignment: Assignment, knowledge: Sequence[str]) -> dict[str, Any]:
-    """The assignment as its agent sees it; `knowledge` are the lines it inherits."""
+def assignment_fields(
+    assignment: Assignment, knowledge: Sequence[str], context: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The assignment as its agent sees it; `knowledge` are the lines it inherits, `context` is its `input_context`."""
     common: dict[str, Any] = {
         "role": assignment.role,
         "task": assignment.task,
@@ -50,9 +53,17 @@ def assignment_fields(assignment: Assignment, knowledge: Sequence[str]) -> dict[
                 "step": _shown_step(assignment.step),
                 "items": list(assignment.items[:NAMES_SHOWN]),
                 "items_not_shown": max(0, len(assignment.items) - NAMES_SHOWN),
+                "input_context": context,
+                "outputs_expected": _expected(assignment),
                 "needs": _needs(assignment),
                 "knowledge": list(knowledge),
             }
+
+
+def _expected(assignment: Assignment) -> list[str]:
+    """Outputs that later steps want from this one."""
+    number = assignment.step.step if assignment.step else 0
+    return [f"{PREFIX}{number}/{name}" for name in expected(assignment.plan, number)]
 
 
 def _needs(assignment: Assignment) -> list[dict[str, Any]]:

@@ -38,7 +38,10 @@ class DraftStep(Submitted):
     items: tuple[str, ...] = Field(default=(), description="Files to work through, relative to the repository")
     select: Selection | None = Field(default=None, description="Instead of a long list of items")
     owns: tuple[str, ...] = Field(default=(), description="Further paths or globs this step may write or create")
-    input_context: str | None = Field(default=None, description="A file from an earlier step's outputs")
+    input_context: str | None = Field(
+        default=None,
+        description="What this step needs to know: an output of an earlier step, as <step>/<name>, or a file",
+    )
     estimated_output_tokens: int | None = Field(default=None, ge=0)
     handoff_strategy: HandoffStrategy = HandoffStrategy.SEQUENTIAL
     run: str | None = Field(

@@ -7,6 +7,7 @@ from baton.messages import StepResult
 from baton.models import Stored
 from baton.plan import Plan, PlanStep
 from baton.states import StepStatusWord
+from baton.step_outputs import output_of
 
 MOVED = "re-planned: {count} open items went to later steps"
 
@@ -63,9 +64,15 @@ def _renumbered(step: PlanStep, offset: int) -> PlanStep:
         update={
             "step": step.step + offset,
             "depends_on": tuple(number + offset for number in step.depends_on),
+            "input_context": _moved(step.input_context, offset),
             "failures_of": None if step.failures_of is None else step.failures_of + offset,
         }
     )
+
+
+def _moved(input_context: str | None, offset: int) -> str | None:
+    found = output_of(input_context) if input_context else None
+    return f"{found[0] + offset}/{found[1]}" if found else input_context
 
 
 def _result(result: StepResult, before: Sequence[ItemRecord], after: Sequence[ItemRecord]) -> StepResult:

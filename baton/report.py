@@ -12,6 +12,7 @@ from baton.report_facts import ReportFacts, issues
 from baton.report_markdown import markdown
 from baton.states import TaskState
 from baton.status import TaskResult
+from baton.step_outputs import expected, output_of
 from baton.wording import counted
 
 
@@ -69,14 +70,24 @@ def plan_artifacts(plan: Plan) -> tuple[Artifact, ...]:
             value={
                 "goal": step.description,
                 "constraints": list(step.success_criteria),
-                "context_files": list(step.items),
-                "expected_output_path": f"results/{step.step}.yaml",
+                "context_files": [*([_context_path(step.input_context)] if step.input_context else []), *step.items],
+                "expected_output_path": _expected_path(plan, step.step),
                 "blocked_on": list(step.depends_on),
             },
         )
         for step in plan.plan
     ]
     return (Artifact(name="plan.json", form="json", value=plan.model_dump(mode="json")), *specs)
+
+
+def _context_path(input_context: str) -> str:
+    return f"outputs/{input_context}" if output_of(input_context) else input_context
+
+
+def _expected_path(plan: Plan, number: int) -> str:
+    """What later steps want from the step, else its result."""
+    wanted = expected(plan.plan, number)
+    return f"outputs/{number}/{wanted[0]}" if wanted else f"results/{number}.yaml"
 
 
 def step_artifacts(result: StepResult) -> tuple[Artifact, ...]:
