@@ -16,6 +16,7 @@ from activities.gates import discover
 from activities.locking import exclusive
 from activities.model import Model
 from activities.model_checks import ModelChecks, ModelRefused
+from activities.outside_parts import warnings_about
 from activities.pulse import pulse
 from activities.repository import BadRepository, SourceFacts
 from activities.settings_files import guidance_at, layers_for
@@ -134,6 +135,7 @@ class Opening:
             *without_effect(layers, settings),
             *type_warnings,
         ]
+        warnings += await warnings_about(repository.git(), facts.base_commit, files, read, facts.top_level)
         if facts.modified or facts.untracked or facts.conflicted or facts.operation:
             warnings.insert(0, facts.describe())
         opened = OpenedTask(

@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from temporalio.testing import WorkflowEnvironment
 
-from benchmarks import commands, growth, handoffs
+from benchmarks import commands, growth, handoffs, repositories
 from benchmarks.table import Row, show
 from cli.dev_server import server_binary
 from cli.service import ensure, stop
@@ -48,6 +48,7 @@ def main() -> None:
         state = folder / "state"
         ensure(state, embedded_only=True)
         try:
+            tables["Git work in a large repository"] = asyncio.run(repositories.measure(folder / "repositories"))
             tables["Commands, as whole processes"] = commands.measure(state)
         finally:
             stop(state)
