@@ -6,6 +6,7 @@ from typing import Any
 
 from temporalio import activity
 
+from activities.agent_numbers import agent_number
 from activities.artifacts import Artifacts
 from activities.conversations import Conversations
 from activities.inheritance import inherit
@@ -50,8 +51,11 @@ class Agents:
         folder = self._tasks.folder(assignment.task_id)
         folder.require()
         trace = TaskTrace(folder)
+        asked_for, run_id = assignment, activity.info().workflow_run_id or ""
+        number = await asyncio.to_thread(agent_number, folder.store, assignment.name, assignment.generation, run_id)
+        assignment = assignment.model_copy(update={"generation": number})
         async with pulse("preparing the workspace"), workspace_lock(folder.lock_path(assignment.workspace)):
-            commit = await self._workspace(folder, assignment)
+            commit = await self._workspace(folder, asked_for)
             assignment, asked = await self._with_context(folder, assignment)
             inheritance = await inherit(folder, self._model, assignment.task_id, assignment.knowledge)
         kind = folder.record.agent_type(assignment.agent_type)
@@ -85,7 +89,8 @@ class Agents:
         gaps = _gaps(assignment, datetime.now(UTC))
         step = assignment.step.step if assignment.step else None
         trace.write("started", agent=_id(assignment), role=assignment.role, step=step, model=assignment.model)
-        return OpenedAgent(head=head, commit=commit, usage=inheritance.usage + asked, knowledge=gaps)
+        usage = inheritance.usage + asked
+        return OpenedAgent(head=head, commit=commit, usage=usage, knowledge=gaps, generation=number)
 
     @activity.defn(name="close_agent")
     async def close_agent(self, request: CloseAgent) -> ClosedAgent:
@@ -137,9 +142,15 @@ class Agents:
         return assignment.model_copy(update={"manifest": whole}), answer.usage
 
     async def _workspace(self, folder: TaskFolder, assignment: Assignment) -> str:
-        """A workspace ready to work in; returns its checkpoint."""
+        """A workspace ready to work in; returns its checkpoint.
+
+        A chain begins where its assignment says, and a successor where its predecessor ended: what else is on the
+        branch comes from a chain of an earlier run, or from turns that a reset took back, and is put aside.
+        """
         branch = assignment.workspace if assignment.role in WRITING_ROLES else None
         workspace = await folder.repository.open_workspace(assignment.workspace, assignment.start_commit, branch)
+        if branch is not None and (wanted := _begins_at(assignment)):
+            await folder.repository.put_back(workspace, wanted)
         if assignment.generation == 1:
             await prepare_workspace(folder, workspace, self._sandbox)
         commit, _ = await folder.repository.head(workspace)
@@ -153,6 +164,13 @@ def _owned(folder: TaskFolder, assignment: Assignment) -> tuple[tuple[str, ...],
         own = conflict_ownership(conflict.names, plan.plan if plan else (), conflict.owners)
         return own.items, own.owns
     return (assignment.step.items, assignment.step.owns) if assignment.step else ((), ())
+
+
+def _begins_at(assignment: Assignment) -> str:
+    """The commit at which this agent finds its workspace; empty where it takes it as it is."""
+    if assignment.manifest is not None:
+        return assignment.manifest.chain[-1].commit or "" if assignment.manifest.chain else ""
+    return assignment.start_commit if assignment.generation == 1 else ""
 
 
 async def _context(folder: TaskFolder, assignment: Assignment) -> dict[str, Any] | None:

@@ -41,8 +41,12 @@ class Merging:
         async with pulse("merging"), workspace_lock(folder.lock_path("result")):
             trace = TaskTrace(folder)
             step = "integration" if request.step is None else str(request.step)
+            # A first attempt finds what the task knows, or what a reset left behind; a later one perhaps its own merge.
+            if request.onto and activity.info().attempt == 1:
+                await folder.repository.set_result(request.onto)
+            trailers = {"Baton-Task": request.task_id, "Baton-Step": step}
             outcome = await folder.repository.merge_step(
-                request.branches, request.subject, {"Baton-Task": request.task_id, "Baton-Step": step}
+                request.branches, request.subject, trailers, onto=request.onto or None
             )
             head = await folder.repository.result()
             conflict = None

@@ -18,6 +18,7 @@ from activities.model import Model
 from activities.model_checks import ModelChecks, ModelRefused
 from activities.outside_parts import warnings_about
 from activities.pulse import pulse
+from activities.reopening import CannotResume, reopen
 from activities.repository import BadRepository, SourceFacts
 from activities.settings_files import guidance_at, layers_for
 from activities.survey import survey
@@ -61,6 +62,8 @@ class Opening:
         async with pulse("opening the task"), exclusive(self._tasks.lock_path(request.task_id)):
             if (folder.path / "task.json").exists() and folder.record.run_id == run_id:
                 return folder.record.opened
+            if request.input.resume:
+                return await self._reopen(folder, request)
             facts = await self._inspect(folder, request.input)
             settings, layers = self._settings(request.input, facts)
             artifacts = _artifacts_path(facts, settings, request.task_id, folder)
@@ -74,6 +77,14 @@ class Opening:
                 if isinstance(error, ModelRefused):
                     raise BadInputError(str(error)) from error
                 raise
+
+    async def _reopen(self, folder: TaskFolder, request: OpenTask) -> OpenedTask:
+        try:
+            return await reopen(
+                folder, request.input, request.first_run_id, self._host_queue, searchable=self._searchable
+            )
+        except (CannotResume, SettingsFaults) as error:
+            raise BadInputError(str(error)) from error
 
     @activity.defn(name="discard_task")
     async def discard_task(self, request: TaskRef) -> None:

@@ -17,7 +17,7 @@ from activities.folders import remove_tree
 from activities.git import BadRepository, Git, GitError, path_text, split
 from activities.locking import exclusive
 from activities.resolution import Resolutions
-from activities.result_branch import MergeKind, MergeOutcome, ResultBranch
+from activities.result_branch import ASIDE, MergeKind, MergeOutcome, ResultBranch
 from activities.source_repository import Identity, SourceFacts, SourceRepository
 from activities.working_tree import Change, ChangeKind, LeftOut, WorkingTree, commit_message, trailers_of
 from baton.layout import PRIVATE_REPOSITORY
@@ -166,11 +166,29 @@ class PrivateRepository:
         return await self._result.head()
 
     async def merge_step(
-        self, branches: Sequence[str], subject: str, trailers: Mapping[str, str], author: Identity | None = None
+        self,
+        branches: Sequence[str],
+        subject: str,
+        trailers: Mapping[str, str],
+        author: Identity | None = None,
+        onto: str | None = None,
     ) -> MergeOutcome:
         """Put what `branches` changed on the result as one commit; see `ResultBranch.merge`."""
         async with exclusive(self._directory / "locks" / "merge") as lock:
-            return await ResultBranch(self.git().holding(lock)).merge(branches, subject, trailers, author)
+            return await ResultBranch(self.git().holding(lock)).merge(branches, subject, trailers, author, onto)
+
+    async def set_result(self, commit: str) -> None:
+        """Bring the result to this commit; what was on it beyond is put aside."""
+        async with exclusive(self._directory / "locks" / "merge") as lock:
+            await ResultBranch(self.git().holding(lock)).set_to(commit)
+
+    async def put_back(self, workspace: Path, commit: str) -> None:
+        """Bring a workspace and its branch to this commit; what was on the branch beyond is put aside."""
+        reached, _ = await self.head(workspace)
+        if reached == commit:
+            return
+        await self.git().output("update-ref", f"{ASIDE}/{workspace.name}-{reached[:12]}", reached)
+        await self.reset(workspace, commit)
 
     def resolutions(self, lock: int | None = None) -> Resolutions:
         """The conflicts of this repository; git's processes keep `lock` where one is given."""

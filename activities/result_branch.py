@@ -15,6 +15,9 @@ from baton.layout import BASE, RESULT, TRAILER_STEP, TRAILER_TASK
 from baton.merge_tree import ConflictedPath, MergedTree, parse_merge_tree
 from baton.models import Stored
 
+ASIDE = "refs/baton/aside"
+"""Below it stands what a reset or a resume took back; nothing is lost."""
+
 
 class MergeKind(StrEnum):
     """How the merge of a step ended."""
@@ -66,14 +69,20 @@ class ResultBranch:
         return [Change(path=path_text(path), kind=kind) for path, kind in sorted(parse_raw(raw).items())]
 
     async def merge(
-        self, branches: Sequence[str], subject: str, trailers: Mapping[str, str], author: Identity | None = None
+        self,
+        branches: Sequence[str],
+        subject: str,
+        trailers: Mapping[str, str],
+        author: Identity | None = None,
+        onto: str | None = None,
     ) -> MergeOutcome:
         """Put what `branches` changed on the result as one commit; a conflict leaves the result as it is.
 
-        `trailers` must hold `Baton-Task` and `Baton-Step`. The author is the user unless another one is given.
+        `trailers` must hold `Baton-Task` and `Baton-Step`. The author is the user unless another one is given. `onto`:
+        the head of which the caller knows; only what came after it can be this very merge, done before.
         """
         head = await self.head()
-        if done := await self._merged_before(trailers):
+        if done := await self._merged_before(trailers, onto or BASE):
             return MergeOutcome(kind=MergeKind.ALREADY, commit=done, changes=await self._changes_of(done))
         folded = await self.fold(branches, subject, author)
         if folded.conflicts:
@@ -87,6 +96,14 @@ class ResultBranch:
         (self._git.cwd / f"{RESULT}.lock").unlink(missing_ok=True)
         await self._git.output("update-ref", RESULT, commit, head)
         return MergeOutcome(kind=MergeKind.MERGED, commit=commit, changes=await self._changes_of(commit))
+
+    async def set_to(self, commit: str) -> None:
+        """Bring the result to this commit; what was beyond it is kept by a ref of its own."""
+        if (head := await self.head()) == commit:
+            return
+        await self._git.output("update-ref", f"{ASIDE}/result-{head[:12]}", head)
+        (self._git.cwd / f"{RESULT}.lock").unlink(missing_ok=True)
+        await self._git.output("update-ref", RESULT, commit, head)
 
     async def fold(self, branches: Sequence[str], subject: str = "", author: Identity | None = None) -> Folded:
         """Merge the branches in their order onto the result, without moving it."""
@@ -126,9 +143,9 @@ class ResultBranch:
     async def _changes_of(self, commit: str) -> tuple[Change, ...]:
         return tuple(await self.changes(f"{commit}^", commit))
 
-    async def _merged_before(self, trailers: Mapping[str, str]) -> str | None:
+    async def _merged_before(self, trailers: Mapping[str, str], since: str) -> str | None:
         wanted = (trailers[TRAILER_TASK], trailers[TRAILER_STEP])
-        log = await self._git.output("log", "-z", "--format=%H%n%B", f"{BASE}..{RESULT}", "--")
+        log = await self._git.output("log", "-z", "--format=%H%n%B", f"{since}..{RESULT}", "--")
         for entry in split(log):
             commit, _, text = entry.decode("utf-8", "replace").partition("\n")
             found = trailers_of(text)

@@ -12,6 +12,7 @@ from activities.gate_checks import GateChecks, Place, restore_configuration, sui
 from activities.gates import Gates
 from activities.opening import BadInputError
 from activities.pulse import pulse
+from activities.salvage import salvage
 from activities.sandbox import Sandbox
 from activities.task_folder import TaskFolder, TaskRecord, Tasks, sandbox_for
 from activities.trace import TaskTrace
@@ -129,14 +130,19 @@ class TaskWork:
 
     @activity.defn(name="load_progress")
     async def load_progress(self, request: LoadProgress) -> LoadedProgress:
-        """What the next run of a task starts from."""
+        """What the next run of a task starts from, or another start of it."""
         folder = self._tasks.folder(request.task_id)
         folder.require()
         async with pulse("reading the progress"):
-            progress = await asyncio.to_thread(folder.state.kept, request.revision)
-        if progress is None:
+            opened, given = folder.record.opened, folder.record.input
+            if not request.revision:
+                newest = await asyncio.to_thread(folder.state.current)
+                found = await salvage(folder, newest) if newest is not None else ()
+                return LoadedProgress(opened=opened, input=given, progress=newest, salvaged=found)
+            kept = await asyncio.to_thread(folder.state.kept, request.revision)
+        if kept is None:
             raise ApplicationError(f"the progress {request.revision} of the task is lost", non_retryable=True)
-        return LoadedProgress(opened=folder.record.opened, progress=progress)
+        return LoadedProgress(opened=opened, input=given, progress=kept)
 
     @activity.defn(name="close_task")
     async def close_task(self, request: TaskRef) -> None:

@@ -110,7 +110,7 @@ def agent_event(
         used_tokens=state.usage.output_tokens if state else 0,
         budget_tokens=assignment.budget.tokens,
         usage=chain_totals(assignment, state).usage,
-        agents=assignment.generation,
+        agents=assignment.totals.agents + 1,
         items=_counts(assignment, state),
         doing=state.last.doing if state and state.last else "",
         handoff=_row(handoff) if handoff else None,

@@ -141,10 +141,11 @@ class Assignment(Stored):
 
 
 class OpenedAgent(Stored):
-    """What `open_agent` made: the conversation's root node and the workspace's commit."""
+    """What `open_agent` made: the conversation's root node and the workspace's commit, and the agent's number."""
 
     head: str
     commit: str
+    generation: int | None = None
     usage: Usage = Usage()
     knowledge: tuple[Entry, ...] = ()
 
@@ -320,9 +321,13 @@ class CommandsRun(Stored):
 
 
 class MergeStep(Stored):
-    """Input of `merge_step`: the branches of a step's chains, in the order of its shards."""
+    """Input of `merge_step`: the branches of a step's chains, in the order of its shards.
+
+    `onto`: the head of the result as the task knows it; empty: as it is. What is beyond it is from before a reset.
+    """
 
     task_id: str
+    onto: str = ""
     branches: tuple[str, ...]
     step: int | None
     subject: str

@@ -13,9 +13,10 @@ from pydantic import Field
 from baton.findings import GateResult, GateVerdict
 from baton.knowledge import Entry, Knowledge
 from baton.ledger import ItemRecord, RecordGroup, grouped, ungrouped
-from baton.messages import AgentResult, HandoffRow, OpenedTask, StepResult, WriteArtifacts
+from baton.messages import AgentResult, HandoffRow, OpenedTask, StepResult, TaskInput, WriteArtifacts
 from baton.models import Stored
-from baton.plan import Plan
+from baton.plan import Plan, PlanStep
+from baton.pricing import Usage
 from baton.settings import Settings
 from baton.status import TaskStatus
 from baton.steering import Remark
@@ -46,6 +47,18 @@ class ChainEnd(Stored):
         return self.result.model_copy(update={"items": ungrouped(self.records)})
 
 
+class Earlier(Stored):
+    """What an earlier start of the task left of a step that goes on: its result then, and the records of its items,
+    none where no item is finished."""
+
+    result: StepResult | None = None
+    records: tuple[RecordGroup, ...] = ()
+
+    def is_whole(self, step: PlanStep) -> bool:
+        """Whether nothing is left to do."""
+        return bool(step.items) and bool(self.records) and all(group.status.finished for group in self.records)
+
+
 class Progress(Stored):
     """Where a task stands.
 
@@ -55,8 +68,9 @@ class Progress(Stored):
     `proposed`, `approved`: the plan waits for a person; it may run. `round`: how often a plan was executed.
     `replan_wanted`: a person asked for a new plan.
     `records`: by step, also of steps that will go on. `starts` and `chains`: where a step began whose result is still
-    open, and the ends of those of its chains that are through, by their label (`labels`: all of them). `baseline`: None
-    before it is known.
+    open, and the ends of those of its chains that are through, by their label (`labels`: all of them). `merged`: the
+    tips of branches that are on the result, by label. `earlier`: by step, from before a resume. `baseline`: None before
+    it is known.
     """
 
     revision: str = ""
@@ -81,6 +95,8 @@ class Progress(Stored):
     starts: dict[int, str] = Field(default_factory=dict)
     chains: dict[str, ChainEnd] = Field(default_factory=dict)
     labels: tuple[str, ...] = ()
+    merged: dict[str, str] = Field(default_factory=dict)
+    earlier: dict[int, Earlier] = Field(default_factory=dict)
     knowledge: tuple[Entry, ...] = ()
     handoffs_before: int = 0
     handoffs: tuple[HandoffRow, ...] = ()
@@ -111,11 +127,26 @@ class LoadProgress(Stored):
     revision: str = ""
 
 
+class Salvaged(Stored):
+    """What a chain did whose branch was never put on the result. `usage` and `agents`: what was not counted yet."""
+
+    step: int
+    label: str
+    tip: str
+    records: tuple[RecordGroup, ...] = ()
+    knowledge: tuple[Entry, ...] = ()
+    usage: Usage = Usage()
+    agents: int = 0
+
+
 class LoadedProgress(Stored):
-    """Result of `load_progress`."""
+    """Result of `load_progress`. No progress where none was told before the task ended. `salvaged`: of a resume, what
+    branches hold that are not on the result."""
 
     opened: OpenedTask
-    progress: Progress
+    input: TaskInput
+    progress: Progress | None = None
+    salvaged: tuple[Salvaged, ...] = ()
 
 
 class OtherRevisionError(ValueError):

@@ -162,6 +162,8 @@ class AgentWorkflow:
             summary=f"{self._id} · open",
             **policies.OPEN,
         )
+        if opened.generation is not None:
+            self._assignment = self._assignment.model_copy(update={"generation": opened.generation})
         self._state = AgentState(
             head=opened.head, commit=opened.commit, extra_usage=opened.usage, inherited=opened.knowledge
         )

@@ -20,6 +20,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.messages import AgentResult, MergedStep, StepResult
     from baton.plan import Plan, PlanStep, execution_order
     from baton.results import broken, combined, not_attempted, nothing_needed, step_result, unmerged
+    from baton.resume import put_together, rest
     from baton.roles import Role
     from baton.run_commands import failed
     from baton.schedule import Unit, blocked_by_failure, startable, units, weight
@@ -88,7 +89,7 @@ class Execution:
     async def _one(self, step: PlanStep) -> bool:
         """One step to its result; True when that is left to a new run."""
         run = self._run
-        step = self._with_failures(step)
+        step = rest(self._with_failures(step), run.earlier.get(step.step))
         try:
             result = self._hindrance(step) or await self._step(step)
         except HeldBack:
@@ -97,6 +98,8 @@ class Execution:
             if is_cancelled_exception(error):
                 raise
             result = broken(step, str(error.cause or error)[:500], run.records.get(step.step, ()))
+        if (earlier := run.earlier.pop(step.step, None)) is not None:
+            result, run.records[step.step] = put_together(earlier, result, run.records.get(step.step, ()))
         self._take_failures(step)
         run.results[step.step] = result
         run.status = with_step(run.status, step.step, state=str(result.status), items=result.items)

@@ -32,6 +32,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.integration import Integration
     from workflows.planning import MAX_REPLANS, Planning
     from workflows.renewal import renew, take_up
+    from workflows.resuming import resume
     from workflows.surface import Surface
     from workflows.task_run import TaskRun, raise_if_cancelled
 
@@ -43,6 +44,7 @@ class OrchestrationWorkflow:
     @workflow.init
     def __init__(self, task: TaskInput) -> None:
         self._run = TaskRun(task)
+        self._begun = False
         self._planning = Planning(self._run)
         self._integration = Integration(self._run)
         self._surface = Surface(self._run, self._planning)
@@ -199,21 +201,22 @@ class OrchestrationWorkflow:
         _refuse_bad_input(task)
         try:
             await self._begin(task)
+            self._begun = True
             self._run.start_clock()
             try:
-                await self._work(task)
+                await self._work()
             except HeldBack:
                 await self._integration.settle_baseline()
                 await renew(self._run, task)
             return await self._close()
         except (asyncio.CancelledError, FailureError) as error:
             self._integration.give_up()
-            if not self._run.is_open:
+            if not self._begun:
                 raise
             if is_cancelled_exception(error):
                 await asyncio.shield(self._close(cancelled=True))
                 raise
-            if type_of(error) == BAD_INPUT:
+            if type_of(error) == BAD_INPUT and not task.resume and task.carried is None:
                 await discard(self._run)
                 raise
             return await self._close(failure=reason_of(error))
@@ -223,19 +226,22 @@ class OrchestrationWorkflow:
     async def _begin(self, task: TaskInput) -> None:
         if task.carried is not None:
             await take_up(self._run, task.carried)
-        else:
-            await self._open()
+            return
+        await self._open()
+        if task.resume:
+            await resume(self._run)
 
-    async def _work(self, task: TaskInput) -> None:
+    async def _work(self) -> None:
         """Everything between the beginning and the report, from where the task stands. Raises `HeldBack`."""
         run = self._run
         if not run.approved:
             run.enter("planning")
-        if not task.plan_only and run.baseline is None:
+        plan_only = run.input.plan_only
+        if not plan_only and run.baseline is None:
             self._integration.start_baseline()
         plan = run.plan if run.approved else await self._planning.approved_plan(run.remarks)
         raise_if_cancelled()
-        if plan is not None and not task.plan_only:
+        if plan is not None and not plan_only:
             plan = await self._execute(plan)
             raise_if_cancelled()
             await self._integration.run(plan)
@@ -277,13 +283,11 @@ class OrchestrationWorkflow:
 
 def _refuse_bad_input(task: TaskInput) -> None:
     fault = task_id_fault(workflow.info().workflow_id)
-    if fault is None:
+    if fault is None and not task.resume:
         fault = task_text_fault(task.task)
-    if fault is None and not task.repository.strip():
+    if fault is None and not task.resume and not task.repository.strip():
         fault = "no repository is given: name a path on the workers' host or a git URL"
     if fault is None and has_credentials(task.repository):
         fault = "the repository's URL holds credentials, which would be stored: use a credential helper or an SSH key"
-    if fault is None and task.resume:
-        fault = "resume is not available yet: start a new task"
     if fault is not None:
         raise ApplicationError(fault, type=BAD_INPUT, non_retryable=True)

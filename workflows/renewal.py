@@ -7,6 +7,7 @@ parent's run. The new run finds everything through a reference to the progress t
 from typing import NoReturn
 
 from temporalio import workflow
+from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from activities.tasks import TaskWork
@@ -38,4 +39,7 @@ async def take_up(run: TaskRun, carried: Carried) -> None:
         summary="go on",
         **policies.GIT,
     )
-    run.take_up(loaded.opened, loaded.progress)
+    if loaded.progress is None:
+        raise ApplicationError("the progress of the task is lost", non_retryable=True)
+    run.take_input(loaded.input)
+    run.take_up(loaded.opened, loaded.progress, is_kept=True)

@@ -40,7 +40,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.names import SEARCH_ATTENTION, SEARCH_PHASE, SEARCH_REPOSITORY
     from baton.plan import Plan
     from baton.pricing import Usage
-    from baton.progress import Answer, ChainEnd, Progress, grouped_records, knowledge_of
+    from baton.progress import Answer, ChainEnd, Earlier, Progress, grouped_records, knowledge_of
     from baton.settings import Phase
     from baton.states import AgentEnd, TaskState
     from baton.status import TaskStatus, details_markdown, title_of
@@ -83,6 +83,8 @@ class TaskRun:
         self.remarks: list[str] = []
         self.starts: dict[int, str] = {}
         self.chain_ends: dict[str, AgentResult] = {}
+        self.merged: dict[str, str] = {}
+        self.earlier: dict[int, Earlier] = {}
         self.baseline: tuple[GateResult, ...] | None = None
         self.verdicts: tuple[GateVerdict, ...] = ()
         self.limits = Limits(self)
@@ -136,7 +138,7 @@ class TaskRun:
         self.starts.pop(step, None)
         over = [label for label in self.chain_ends if int(label.partition(".")[0]) == step]
         for label in over:
-            del self.chain_ends[label]
+            self.merged[label] = self.chain_ends.pop(label).commit
 
     def set_limits(self, change: LimitsChange) -> tuple[tuple[str, Direction], ...]:
         """Other limits from now on; what the chains that run are to be told of it."""
@@ -172,8 +174,13 @@ class TaskRun:
             return f"the time limit is reached ({format_duration(self.opened.settings.limits.duration or timedelta())})"
         return self.books.reached()
 
-    def take_up(self, opened: OpenedTask, progress: Progress) -> None:
-        """Go on from where an earlier run stood."""
+    def take_input(self, task: TaskInput) -> None:
+        """What the task was started with, when this run was not."""
+        self.input = task
+        self.books.kept_for_integrator = 1 if task.integration else 0
+
+    def take_up(self, opened: OpenedTask, progress: Progress, *, is_kept: bool) -> None:
+        """Go on from where an earlier run stood. `is_kept`: the host knows this very progress."""
         self.take_opened(opened)
         self._use(opened.model_copy(update={"settings": progress.settings or opened.settings}))
         self.status, self.guidance = progress.status, list(progress.guidance)
@@ -185,12 +192,14 @@ class TaskRun:
         self.results, self.records = dict(progress.results), progress.ledger
         self.starts = dict(progress.starts)
         self.chain_ends = {label: end.whole for label, end in progress.chains.items()}
+        self.merged, self.earlier = dict(progress.merged), dict(progress.earlier)
         self.knowledge, self.handoffs = knowledge_of(progress), list(progress.handoffs)
         self.baseline, self.verdicts = progress.baseline, progress.verdicts
         limit = self.opened.settings.limits.duration
         self.time_is_up = limit is not None and self.active >= limit
         self.attention.take_up(progress)
-        self._keeping.take_up(progress)
+        if is_kept:
+            self._keeping.take_up(progress)
         self.show()
 
     @property
@@ -237,6 +246,8 @@ class TaskRun:
             starts=dict(self.starts),
             chains={label: ChainEnd.of(end) for label, end in self.chain_ends.items()},
             labels=tuple(self.chain_ends),
+            merged=dict(self.merged),
+            earlier=dict(self.earlier),
             knowledge=self.knowledge.entries,
             handoffs=tuple(self.handoffs),
             baseline=self.baseline,
@@ -411,7 +422,8 @@ class TaskRun:
 
     async def merge(self, branches: tuple[str, ...], step: int | None, subject: str) -> MergedStep:
         """Put what the branches changed on the result as one commit."""
-        request = MergeStep(task_id=self.task_id, branches=branches, step=step, subject=subject)
+        onto = self.head if self.keeps_progress else ""
+        request = MergeStep(task_id=self.task_id, branches=branches, step=step, subject=subject, onto=onto)
         merged: MergedStep = await workflow.execute_activity_method(
             Merging.merge_step,
             request,

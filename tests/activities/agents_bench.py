@@ -249,12 +249,13 @@ class Bench:
         )
         return plain.model_copy(update=changes)
 
-    async def start(self, assignment: Assignment | None = None) -> Agent:
-        """Open an agent."""
+    async def start(self, assignment: Assignment | None = None, run_id: str = "") -> Agent:
+        """Open an agent; once more the same one with its `run_id`."""
         assignment = assignment or self.assignment()
         self.runs += 1
-        run_id = f"run-{self.runs}"
+        run_id = run_id or f"run-{self.runs}"
         opened: OpenedAgent = await self.environment(run_id).run(self.agents.open_agent, assignment)
+        assignment = assignment.model_copy(update={"generation": opened.generation})
         state = AgentState(head=opened.head, commit=opened.commit, extra_usage=opened.usage, inherited=opened.knowledge)
         return Agent(self, assignment, state, run_id, opened.head)
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from agents_bench import AT, Bench, MakeBench, call, does, says, texts
+from agents_bench import AT, Bench, MakeBench, call, does, git, says, texts
 
 from baton.agent import AgentState
 from baton.chain import successor
@@ -100,7 +100,8 @@ async def test_closing_and_opening_again_changes_nothing(make_bench: MakeBench) 
     assert first == second
     assert [path.name for path in bench.folder.artifacts.glob("*handoff*")] == ["agent-1-handoff.json"]
     following = successor(agent.assignment, agent.state, first.manifest)
-    assert (await bench.start(following)).opening_head == (await bench.start(following)).opening_head
+    opened = await bench.start(following)
+    assert (await bench.start(following, opened.run_id)).opening_head == opened.opening_head
 
 
 async def test_the_chain_of_custody_grows_by_one_link_per_handoff(make_bench: MakeBench) -> None:
@@ -196,3 +197,19 @@ async def test_the_first_message_is_small_whatever_came_before(make_bench: MakeB
         assert any("more entries are left out here" in line for line in fields["knowledge"])
     assert sizes[100] < 70_000
     assert sizes[100] < sizes[10] * 1.6
+
+
+async def test_no_number_is_given_twice_and_a_chain_begins_where_it_is_told(make_bench: MakeBench) -> None:
+    """A reset or a resume starts the same chain anew, on a branch that another one left behind."""
+    bench = await make_bench(WORKS)
+    agent = await bench.start()
+    await agent.go_on()
+    following = await agent.succeed()
+    assert [agent.id, following.id] == ["executor-2-converter", "executor-2-converter~2"]
+    left = agent.commits()
+    again = await bench.start()
+    assert again.id == "executor-2-converter~3"
+    assert again.state.commit == again.assignment.start_commit
+    assert (again.commits(), (again.workspace / "src/a.py").read_text()) == ([], "A = 1\n")
+    aside = git(bench.folder.repository.path, "for-each-ref", "--format=%(contents:subject)", "refs/baton/aside")
+    assert aside.splitlines() == left[-1:]

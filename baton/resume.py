@@ -1,0 +1,185 @@
+"""Going on with a task that was cancelled, failed or stayed partial: what is done is kept, only the rest runs again.
+
+The evidence is the progress that was told last, and what checkpoints on branches that were never merged vouch for.
+"""
+
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from baton.knowledge import Knowledge
+from baton.ledger import ItemCounts, ItemRecord, ItemStatus, counts, grouped, merge, ungrouped
+from baton.messages import AgentResult, ChainTotals, StepResult
+from baton.models import Stored
+from baton.plan import Plan, PlanStep
+from baton.pricing import Usage
+from baton.progress import Earlier, Progress, Salvaged
+from baton.states import AgentEnd, StepStatusWord, TaskState
+from baton.status import TaskStatus
+
+NOT_CONFIRMED = "all items are done; no agent confirmed the step itself, because its chain was stopped"
+
+
+class Unmerged(Stored):
+    """Branches of one step that are to be put on the result before its rest is done."""
+
+    step: int
+    labels: tuple[str, ...]
+    agent: AgentResult
+
+
+class Resumed(Stored):
+    """Where the task goes on."""
+
+    progress: Progress
+    unmerged: tuple[Unmerged, ...] = Field(default=())
+
+
+def resumed(progress: Progress, salvaged: Sequence[Salvaged]) -> Resumed:
+    """The progress to go on with: finished steps stay, all others are to do, without the items that are done."""
+    plan, usage = progress.plan, sum((one.usage for one in salvaged), progress.status.usage)
+    agents = sum(one.agents for one in salvaged)
+    steps = plan.plan if plan is not None and progress.approved else ()
+    kept, earlier = {}, {}
+    for step in steps:
+        result = progress.results.get(step.step)
+        before = _earlier(step, result, progress)
+        if result is not None and result.status is StepStatusWord.OK:
+            kept[step.step] = result
+        elif result is not None and before.is_whole(step):
+            kept[step.step] = confirmed(result)
+        elif before.records or before.result:
+            earlier[step.step] = before
+    after = progress.model_copy(
+        update={
+            "status": _status(progress.status, plan, kept, earlier, usage, agents),
+            "agents": progress.agents + agents,
+            "round": 1,
+            "replan_wanted": False,
+            "results": kept,
+            "earlier": earlier,
+            "starts": {},
+            "chains": {},
+            "labels": (),
+            "knowledge": Knowledge(entries=progress.knowledge)
+            .with_entries(entry for one in salvaged for entry in one.knowledge)
+            .entries,
+            "verdicts": (),
+            "settings": None,
+        }
+    )
+    open_steps = {step.step: step for step in steps if step.step not in progress.results}
+    return Resumed(progress=after, unmerged=_unmerged(open_steps, salvaged))
+
+
+def rest(step: PlanStep, earlier: Earlier | None) -> PlanStep:
+    """The step with the items that are left of it."""
+    if earlier is None:
+        return step
+    records = ungrouped(earlier.records)
+    if not records:
+        return step
+    known = {record.item for record in records}
+    left = [record.item for record in records if not record.status.finished]
+    taken = [item for item in step.items if item not in known] if step.failures_of is not None else []
+    return step.model_copy(update={"items": tuple(left + taken)})
+
+
+def put_together(
+    earlier: Earlier, result: StepResult, records: Sequence[ItemRecord]
+) -> tuple[StepResult, tuple[ItemRecord, ...]]:
+    """The result of the whole step, and the records of all its items, from what was done before and now."""
+    before, first = ungrouped(earlier.records), earlier.result
+    items = dict.fromkeys([*(record.item for record in before), *(record.item for record in records)])
+    rows = merge(items, before, records)
+    told = counts(rows) if rows else result.items
+    if first is None:
+        return result.model_copy(update={"items": told}), rows
+    status = result.status
+    if told.done and (status is not StepStatusWord.OK or told.done < told.total):
+        status = StepStatusWord.PARTIAL
+    whole = result.model_copy(
+        update={
+            "status": status,
+            "items": told,
+            "findings": (*first.findings, *result.findings),
+            "files_changed": tuple(sorted({*first.files_changed, *result.files_changed})),
+            "agents": first.agents + result.agents,
+            "handoffs": first.handoffs + result.handoffs,
+            "usage": first.usage + result.usage,
+            "commit": result.commit or first.commit,
+        }
+    )
+    return whole, rows
+
+
+def confirmed(result: StepResult) -> StepResult:
+    """The result of a step whose items are all done, though its chain never said so."""
+    gaps = (*result.verification_gaps, NOT_CONFIRMED)
+    return result.model_copy(update={"status": StepStatusWord.OK, "verification_gaps": gaps, "blockers": ()})
+
+
+def _earlier(step: PlanStep, result: StepResult | None, progress: Progress) -> Earlier:
+    """What is kept of an unfinished step: its finished records and what it used; failed items are open again."""
+    rows = progress.ledger.get(step.step, ())
+    if before := progress.earlier.get(step.step):
+        rows = merge([record.item for record in ungrouped(before.records)], ungrouped(before.records), rows)
+        result = result or before.result
+    again = tuple(record if record.status.done or _skipped(record) else ItemRecord(item=record.item) for record in rows)
+    return Earlier(result=result, records=grouped(again) if any(r.status.finished for r in again) else ())
+
+
+def _skipped(record: ItemRecord) -> bool:
+    return record.status is ItemStatus.SKIPPED
+
+
+def _unmerged(steps: dict[int, PlanStep], salvaged: Sequence[Salvaged]) -> tuple[Unmerged, ...]:
+    found = []
+    for number, step in steps.items():
+        own = [one for one in salvaged if one.step == number]
+        if not own:
+            continue
+        totals = ChainTotals(usage=sum((one.usage for one in own), Usage()), agents=sum(one.agents for one in own))
+        agent = AgentResult(
+            agent_id=f"step-{own[-1].label}",
+            end=AgentEnd.STOPPED,
+            detail="it was interrupted",
+            items=merge(step.items, *(ungrouped(one.records) for one in own)),
+            totals=totals,
+            commit=own[-1].tip,
+        )
+        found.append(Unmerged(step=number, labels=tuple(one.label for one in own), agent=agent))
+    return tuple(found)
+
+
+def _status(
+    status: TaskStatus,
+    plan: Plan | None,
+    kept: dict[int, StepResult],
+    earlier: dict[int, Earlier],
+    usage: Usage,
+    agents: int,
+) -> TaskStatus:
+    steps = []
+    for step in status.steps:
+        if step.step in kept:
+            steps.append(step.model_copy(update={"state": str(kept[step.step].status)}))
+            continue
+        done = counts(ungrouped(earlier[step.step].records)) if step.step in earlier else ItemCounts()
+        left = step.items.total - done.done - done.skipped
+        items = done.model_copy(update={"total": step.items.total, "failed": 0, "open": max(0, left)})
+        steps.append(step.model_copy(update={"state": "pending", "items": items}))
+    return status.model_copy(
+        update={
+            "state": TaskState.RUNNING,
+            "closed_at": None,
+            "steps": tuple(steps),
+            "agents_at_work": (),
+            "usage": usage,
+            "agents": status.agents + agents,
+            "attention": tuple(item for item in status.attention if not item.workflow_id),
+            "rejected_signals": (),
+            "paused": False,
+            "summary": "",
+        }
+    )

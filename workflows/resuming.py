@@ -1,0 +1,68 @@
+"""Going on with a task that was stopped: what branches hold that never reached the result is put there first, so that
+nothing that is done is paid for again; then only what is left runs."""
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from activities.tasks import TaskWork
+    from baton import report
+    from baton.ledger import counts, grouped
+    from baton.plan import Plan
+    from baton.progress import Earlier, LoadProgress
+    from baton.results import step_result
+    from baton.resume import Unmerged, confirmed, put_together, resumed
+    from baton.status_changes import with_step
+    from baton.wording import counted
+    from workflows import policies
+    from workflows.task_run import TaskRun
+
+
+async def resume(run: TaskRun) -> None:
+    """Take up what the task's earlier starts left. The task was opened again before."""
+    loaded = await workflow.execute_activity_method(
+        TaskWork.load_progress,
+        LoadProgress(task_id=run.task_id),
+        task_queue=run.opened.host_queue,
+        summary="resume",
+        **policies.GIT,
+    )
+    run.take_input(loaded.input)
+    if loaded.progress is None:
+        return
+    again = resumed(loaded.progress, loaded.salvaged)
+    run.take_up(loaded.opened, again.progress, is_kept=False)
+    run.happened("resumed: " + _what_is_left(run))
+    if run.plan is not None:
+        for unmerged in again.unmerged:
+            await _bring_home(run, run.plan, unmerged)
+    await run.save()
+
+
+async def _bring_home(run: TaskRun, plan: Plan, unmerged: Unmerged) -> None:
+    """Put the work of interrupted chains on the result; where that conflicts, their items are done again."""
+    number, agent = unmerged.step, unmerged.agent
+    step = plan.step(number)
+    branches = tuple(f"step-{label}" for label in unmerged.labels)
+    merged = await run.merge(branches, number, report.commit_subject(step))
+    if merged.conflicts:
+        run.happened(f"step {number} is done again: what was interrupted conflicts in {merged.conflicts[0]}")
+        return
+    earlier, result = run.earlier.get(number, Earlier()), step_result(step, agent, merged)
+    result, records = put_together(earlier, result, agent.items)
+    run.records[number] = records
+    kept = Earlier(result=result, records=grouped(records))
+    if kept.is_whole(step):
+        run.earlier.pop(number, None)
+        run.results[number] = confirmed(result)
+    else:
+        run.earlier[number] = kept
+    state = "ok" if number in run.results else "pending"
+    run.status = with_step(run.status, number, items=counts(records) if records else result.items, state=state)
+    run.happened(f"step {number}: {counted(result.items.done, 'item')} of an interrupted chain kept")
+
+
+def _what_is_left(run: TaskRun) -> str:
+    if run.plan is None:
+        return "there is no plan yet"
+    left = [step.step for step in run.plan.plan if step.step not in run.results]
+    return f"{counted(len(left), 'step')} of {len(run.plan.plan)} left"
