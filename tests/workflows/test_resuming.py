@@ -32,7 +32,8 @@ FINISH = [ToolUse("finish_step", {"status": "ok", "summary": "all items are done
 
 
 class Worker:
-    """Changes one item a turn, by something that is not safe to do twice; at the item `until` it waits to be let on."""
+    """Changes one item a turn, by something that is not safe to do twice. Whoever first comes to the item `until` gets
+    no answer until the test is over."""
 
     def __init__(self, until: str = "") -> None:
         self.until = until
@@ -44,7 +45,7 @@ class Worker:
         left = [item for item in dialogue.assignment["items"] if item not in done]
         if not left:
             return FINISH
-        if left[0] == self.until and not self.go_on.is_set():
+        if left[0] == self.until and not self.reached.is_set():
             self.reached.set()
             self.go_on.wait(30)
         note = {"decisions": [{"decision": f"as in {left[0]}", "rationale": "one style"}]}
@@ -101,7 +102,6 @@ async def stopped(rig: Rig, source: Path, how: str, worker: Worker, **settings: 
             await handle.result()
     else:
         await handle.terminate()
-    worker.go_on.set()
     return handle.id
 
 
@@ -113,6 +113,7 @@ async def test_a_stopped_task_goes_on(rig: Rig, how: str) -> None:
         task_id = await stopped(rig, source, how, worker)
         async with another_server(rig) if how == "forgotten" else nullcontext(rig) as there:
             result = await (await resume(there, task_id)).result()
+        worker.go_on.set()
         assert_each_item_was_done_once(source, result.ref, api, task_id)
         paid = sum(e.usage["output_tokens"] for e in api.requests if e.complete and e.usage)
     assert (result.state, result.items.done, result.items.total) == (TaskState.DONE, 4, 4)
