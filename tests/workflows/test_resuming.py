@@ -135,7 +135,7 @@ async def test_a_stopped_task_goes_on(rig: Rig, how: str) -> None:
 async def test_a_partial_task_goes_on_with_higher_limits(rig: Rig) -> None:
     source = rig.repository(**{item.removesuffix(".py"): "start\n" for item in ITEMS})
     with rig.api(Rules(Worker().answer)) as api:
-        handle = await rig.start(two_steps(source, maxAgents=1))
+        handle = await rig.start(two_steps(source, maxAgents=1, onLimit="stop"))
         first = await handle.result()
         assert (first.state, first.items.done) == (TaskState.PARTIAL, 3)
         again = await (await resume(rig, handle.id)).result()
@@ -157,7 +157,7 @@ async def test_a_resume_that_cannot_be_is_refused_and_touches_nothing(rig: Rig) 
     assert "nothing is known of a task 'never-heard-of-it'" in str(unknown.value.cause.cause)
     source = rig.repository(**{item.removesuffix(".py"): "start\n" for item in ITEMS})
     with rig.api(Rules(Worker().answer)):
-        handle = await rig.start(two_steps(source, maxAgents=1))
+        handle = await rig.start(two_steps(source, maxAgents=1, onLimit="stop"))
         await handle.result()
         shutil.rmtree(rig.folder_of(handle.id).repository.path)
         with pytest.raises(WorkflowFailureError) as gone:
