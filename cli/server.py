@@ -49,14 +49,22 @@ class Server:
         self.namespace = namespace
         self._requests = service.workflow_service
 
-    async def start(self, task_id: str, task_input: bytes, summary: str, memo: Mapping[str, str]) -> None:
-        """Start a task. RPCError ALREADY_EXISTS where the id was ever used. `task_input`: a `TaskInput` as JSON."""
+    async def start(
+        self, task_id: str, task_input: bytes, summary: str, memo: Mapping[str, str], *, again: bool = False
+    ) -> None:
+        """Start a task. RPCError ALREADY_EXISTS where the id was ever used, with `again` where it is in use now.
+
+        `task_input`: a `TaskInput` as JSON.
+        """
+        reuse = WorkflowIdReusePolicy.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
+        if again:
+            reuse = WorkflowIdReusePolicy.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
         request = StartWorkflowExecutionRequest(
             namespace=self.namespace,
             workflow_id=task_id,
             identity=self.service.config.identity,
             request_id=str(uuid.uuid4()),
-            workflow_id_reuse_policy=WorkflowIdReusePolicy.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+            workflow_id_reuse_policy=reuse,
             workflow_id_conflict_policy=WorkflowIdConflictPolicy.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
         )
         request.workflow_type.name = ORCHESTRATION_WORKFLOW

@@ -47,11 +47,12 @@ class Options:
 
 @dataclass(frozen=True)
 class Order:
-    """A checked task, ready to be started: its input and where it works."""
+    """A checked task, ready to be started: its input and where it works. `again`: it is there and goes on."""
 
     input: "TaskInput"
     source: Source
     task_id: str | None = None
+    again: bool = False
 
 
 def settings_layer(options: Options) -> dict[str, Any]:
@@ -119,10 +120,14 @@ async def start(server: "Server", order: Order) -> str:
     memo = {"task": summary, "repository": task_input.repository}
     for task_id in _candidates(order):
         try:
-            await server.start(task_id, task_input.model_dump_json().encode(), summary, memo)
+            await server.start(task_id, task_input.model_dump_json().encode(), summary, memo, again=order.again)
         except RPCError as error:
             if error.status is not RPCStatusCode.ALREADY_EXISTS:
                 raise ServiceError(f"Temporal does not start the task: {error.message}; see: orchestrate up") from error
+            if order.again:
+                raise Refused(
+                    f"the task {task_id} is still running: follow it with: orchestrate watch {task_id}"
+                ) from error
             if order.task_id is not None:
                 raise Refused(
                     f"the task id {task_id!r} is already used: choose another with --task-id, "

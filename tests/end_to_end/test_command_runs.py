@@ -217,3 +217,19 @@ def test_up_and_down(desk: Desk) -> None:
     assert service["ui_url"] in told
     assert "Stopped the service." in desk.run("down").stdout
     assert "orchestrate up" in desk.run("list").stderr
+
+
+def test_a_stopped_task_is_resumed_with_higher_limits(desk: Desk) -> None:
+    stopped = desk.run(TASK, "--max-agents", "1", "--gate", GATE)
+    task_id = task_of(stopped.stdout)
+    running = desk.run("resume", task_id)
+    assert (running.returncode, "is still running" in running.stderr) == (2, True), running.stderr
+    assert desk.run("cancel", task_id).returncode == 0
+    done = desk.run("resume", "--task-id", task_id, "--max-agents", "9")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 of 3 items done" in done.stdout
+    assert "%s" not in desk.git("show", f"baton/{task_id}:bolt.py")
+    refused = desk.run("resume", task_id)
+    assert (refused.returncode, "is done: there is nothing to resume" in refused.stderr) == (2, True), refused.stderr
+    unknown = desk.run("resume", "never-heard-of-it")
+    assert (unknown.returncode, "nothing is known of a task" in unknown.stderr) == (2, True), unknown.stderr
