@@ -8,6 +8,7 @@ same files are not run again.
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -176,10 +177,14 @@ async def _text(repository: PrivateRepository, commit: str, path: str) -> str | 
 
 
 def _put(workspace: Path, path: str, text: str | None) -> None:
-    """Replace a file of the workspace, never through a link."""
+    """Replace a file of the workspace. Never through a link, and not below what is no folder any more."""
     target = workspace / path
+    if not target.parent.resolve().is_relative_to(workspace.resolve()):
+        return
     if target.is_symlink() or target.is_file():
         target.unlink()
-    if text is not None and target.parent.resolve().is_relative_to(workspace.resolve()):
+    if text is None:
+        return
+    with suppress(FileExistsError, NotADirectoryError, IsADirectoryError):
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(text.encode("utf-8", "surrogateescape"))

@@ -64,7 +64,10 @@ class PlanDraft(Submitted):
 
 
 class PlanStep(Stored):
-    """One step as it runs: `items` are complete, patterns are gone. `repairs`: what a repair step has to mend."""
+    """One step as it runs: `items` are complete, patterns are gone.
+
+    `repairs`: names of the failures that a repair step has to mend; `repair_round`: from 1, 0 for planned steps.
+    """
 
     step: int
     agent_type: str
@@ -79,6 +82,7 @@ class PlanStep(Stored):
     run: str | None = None
     failures_of: int | None = None
     repairs: tuple[str, ...] = ()
+    repair_round: int = 0
     only_needs: bool = False
     """Added for hub files: there is nothing to do unless other steps recorded what they need there."""
 

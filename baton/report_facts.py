@@ -1,6 +1,6 @@
 """Everything a report is made of, and the issues that need a person."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import Field
@@ -12,6 +12,7 @@ from baton.messages import StepResult
 from baton.models import Stored
 from baton.states import StepStatusWord
 from baton.status import TaskStatus
+from baton.wording import counted
 
 
 class ReportFacts(Stored):
@@ -51,20 +52,8 @@ def issues(facts: ReportFacts) -> list[dict[str, Any]]:
         )
 
     for verdict in facts.verdicts:
-        if verdict.blocks:
-            add(
-                "high",
-                f"gate {verdict.name}: {verdict.status}",
-                "fix it before you merge the result",
-                evidence="; ".join((verdict.detail, *verdict.new_failures[:10])),
-            )
-        elif verdict.status is VerdictStatus.INCONCLUSIVE:
-            add(
-                "medium",
-                f"gate {verdict.name} says nothing: it could not run, neither now nor on the base commit",
-                "see why, or remove the gate",
-                evidence=verdict.detail,
-            )
+        for row in _of_verdict(verdict):
+            add(*row)
     for result in facts.results:
         if result.status is not StepStatusWord.OK:
             add(
@@ -101,3 +90,21 @@ def _unsettled(entry: Entry, results: Sequence[StepResult]) -> _Unsettled | None
         issue = f"{entry.file} was not changed, though another step needs it: {entry.text}"
         return _Unsettled("high", issue, "make the change, or decide that it is not needed")
     return None
+
+
+def _of_verdict(verdict: GateVerdict) -> Iterator[tuple[str, str, str, Sequence[str], str]]:
+    """What a gate leaves to people: severity, issue, suggested action, files, evidence."""
+    for one in verdict.integrity:
+        action = "put back what was taken away, or see that it was meant" if one.blocks else "see that it was meant"
+        severity = "high" if one.blocks else "medium"
+        yield severity, f"{one.kind}: {one.detail}", action, one.files, "; ".join(one.names[:10])
+    if verdict.blocks and not verdict.integrity:
+        files = tuple(dict.fromkeys(path for detail in verdict.details for path in detail.files))
+        evidence = "; ".join((verdict.detail, *verdict.new_failures[:10]))
+        yield "high", f"gate {verdict.name}: {verdict.status}", "fix it before you merge the result", files, evidence
+    elif verdict.status is VerdictStatus.INCONCLUSIVE:
+        what = f"gate {verdict.name} says nothing: it could not run, neither now nor on the base commit"
+        yield "medium", what, "see why, or remove the gate", (), verdict.detail
+    if verdict.flaky:
+        what = f"gate {verdict.name}: {counted(len(verdict.flaky), 'failure')} that come and go"
+        yield "low", what, "make them reliable; they say nothing of this result", (), "; ".join(verdict.flaky[:10])

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from baton.durations import format_duration
-from baton.findings import VerdictStatus
+from baton.findings import GateVerdict, VerdictStatus
 from baton.report_facts import ReportFacts, issues
 from baton.states import TaskState
 
@@ -69,12 +69,31 @@ def _steps_section(facts: ReportFacts) -> str:
 def _gates_section(facts: ReportFacts) -> str:
     if not facts.verdicts:
         return "## Quality gates\n\nNo gate was run."
-    signs = {VerdictStatus.PASSED: "✓", VerdictStatus.FIXED: "✓", VerdictStatus.KNOWN_FAILURE: "~"}
+    signs = {
+        VerdictStatus.PASSED: "✓",
+        VerdictStatus.FIXED: "✓",
+        VerdictStatus.KNOWN_FAILURE: "~",
+        VerdictStatus.FLAKY: "~",
+    }
     rows = [
-        f"| {signs.get(v.status, '✗')} {v.name} | {str(v.status).replace('_', ' ')} | {v.detail.replace('|', '/')} |"
+        f"| {signs.get(v.status, '✗')} {v.name} | {str(v.status).replace('_', ' ')} | {_tests(v)} "
+        f"| {len(v.new_failures)} | {v.known} | {len(v.flaky)} | {v.detail.replace('|', '/')} |"
         for v in facts.verdicts
     ]
-    return _joined(["## Quality gates", "| gate | result against the base commit | detail |", "|---|---|---|", *rows])
+    head = [
+        "| gate | result against the base commit | tests | new | known | flaky | detail |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    return _joined(["## Quality gates", *head, *rows])
+
+
+def _tests(verdict: GateVerdict) -> str:
+    """How many tests there are, before and now, and how many more are skipped."""
+    if verdict.tests is None:
+        return ""
+    before = f"{verdict.tests_before} → " if verdict.tests_before is not None else ""
+    more = (verdict.skipped or 0) - (verdict.skipped_before or 0)
+    return f"{before}{verdict.tests}" + (f", {more} more skipped" if more > 0 else "")
 
 
 def _consistency_section(facts: ReportFacts) -> str:

@@ -22,6 +22,9 @@ FILL = 0.8
 
 MOST_SHARDS = 150
 
+USELESS = frozenset((StepStatusWord.FAILED, StepStatusWord.BLOCKED, StepStatusWord.NOT_ATTEMPTED))
+"""How a step ended that others cannot build on."""
+
 
 class Unit(Stored):
     """What one chain of agents does: a step, or a shard of it."""
@@ -69,16 +72,17 @@ def startable(plan: Plan, waiting: Iterable[int], results: Mapping[int, StepResu
 
 def blocked_by_failure(plan: Plan, number: int, results: Mapping[int, StepResult]) -> bool:
     """Whether a step that this one needs came to nothing."""
-    useless = {StepStatusWord.FAILED, StepStatusWord.BLOCKED, StepStatusWord.NOT_ATTEMPTED}
-    return number in dependants(plan, [n for n, result in results.items() if result.status in useless])
+    return number in dependants(plan, [n for n, result in results.items() if result.status in USELESS])
 
 
 def others_paths(plan: Sequence[PlanStep], step: int, own: Collection[str]) -> dict[str, str]:
     """Paths and globs that somebody else owns, by the name of the owner: other steps, other shards of this one."""
     mine = frozenset(own)
     found: dict[str, str] = {}
+    # Steps of an earlier round are over; what they owned is free again.
+    round_number = next((one.repair_round for one in plan if one.step == step), 0)
     for other in plan:
-        if other.step != step:
+        if other.step != step and other.repair_round == round_number:
             found |= dict.fromkeys((*other.items, *other.owns), f"step {other.step}")
     for same in (one for one in plan if one.step == step):
         found |= {item: f"another agent of step {step}" for item in same.items if item not in mine}

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+from emulator.breakage import ordered
 from emulator.catalogue import STAND_IN
 from emulator.dialogue import Dialogue
 from emulator.items import ItemWork
@@ -28,6 +29,8 @@ class Executor:
             return [Text("My part is over; the rest is with those who come after me.")]
         if dialogue.told("budget_95") and not (self._has_items and self._current is None):
             return self._hand_off("The budget is spent, so I hand off at once.")
+        if (told := ordered(dialogue)) is not None:
+            return told
         if not self._has_items:
             return self._analyse()
         work = self._current

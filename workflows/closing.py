@@ -17,6 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.findings import GateResult, GateVerdict
     from baton.messages import Publish, Published, StepResult, TaskRef
     from baton.plan import Plan
+    from baton.repairs import judged_by_gates
     from baton.report_facts import ReportFacts
     from baton.results import not_attempted, task_state
     from baton.states import TaskState
@@ -43,7 +44,9 @@ async def close(run: TaskRun, left: Left, *, cancelled: bool = False, failure: s
     results = _all_results(run, left.plan, why)
     state = TaskState.FAILED
     if (left.plan is not None and not failure) or cancelled:
-        state = task_state(results, left.verdicts, cancelled)
+        repairs = judged_by_gates(left.plan) if left.plan is not None else frozenset()
+        planned = tuple(result for result in results if result.step not in repairs)
+        state = task_state(planned, left.verdicts, cancelled)
     if failure:
         run.update(summary=f"the task broke off: {failure}")
     published = await _publish(run) if run.head != run.opened.base_commit else None

@@ -9,12 +9,14 @@ with workflow.unsafe.imports_passed_through():
     from baton.findings import GateResult, GateVerdict, compare
     from baton.messages import AgentResult
     from baton.plan import Plan
+    from baton.repairs import repair_steps, watched
     from baton.roles import Role
     from workflows.closing import Left
     from workflows.execution import was_cancelled
     from workflows.limits import STOP
+    from workflows.repair import repair
     from workflows.task_run import TaskRun
-    from workflows.versions import BASELINE_FIRST
+    from workflows.versions import BASELINE_FIRST, REPAIR
 
 
 class Integration:
@@ -24,6 +26,7 @@ class Integration:
         self._run = run
         self._baseline: asyncio.Task[tuple[GateResult, ...]] | None = None
         self._verdicts: tuple[GateVerdict, ...] = ()
+        self._gates: tuple[GateResult, ...] = ()
         self._integrator: AgentResult | None = None
 
     def start_baseline(self) -> None:
@@ -55,6 +58,8 @@ class Integration:
             run.happened("integration was rejected; the result stays as it is")
             return
         await self._compare_gates("result")
+        if run.input.integration:
+            plan = await self._repaired(plan)
         if not run.input.integration or await run.limits.hindrance(Role.INTEGRATOR) is not None:
             return
         assignment = integrator_assignment(
@@ -74,6 +79,7 @@ class Integration:
         merged = await run.merge((assignment.workspace,), None, "Integrate the steps")
         if merged.merged:
             await self._compare_gates("integrated")
+            await self._repaired(plan)
 
     async def left(self, plan: Plan | None, *, with_baseline: bool) -> Left:
         """What the integration came to, for the report."""
@@ -85,9 +91,22 @@ class Integration:
             integration=submission.input if submission else {},
         )
 
+    async def _repaired(self, plan: Plan) -> Plan:
+        """Have new failures repaired, round by round, with the gates after each; returns the plan as it is then."""
+        while steps := repair_steps(plan, self._run.results, self._verdicts, self._gates):
+            if not workflow.patched(REPAIR):
+                break
+            mended = await repair(self._run, plan, steps)
+            plan = self._run.plan or plan
+            if not mended:
+                break
+            await self._compare_gates(f"repaired-{steps[0].repair_round}")
+        return plan
+
     async def _compare_gates(self, workspace: str) -> None:
         baseline = await self._base_gates() if workflow.patched(BASELINE_FIRST) else ()
-        now = await self._run.gates(self._run.head, workspace, baseline)
+        vanishing = watched(self._run.plan) if self._run.plan is not None else ()
+        now = self._gates = await self._run.gates(self._run.head, workspace, baseline, vanishing)
         self._run.verdicts = self._verdicts = tuple(compare(await self._base_gates(), now))
         for verdict in self._verdicts:
             word = str(verdict.status).replace("_", " ")

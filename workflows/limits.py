@@ -48,7 +48,7 @@ class Limits:
 
         Raises `HeldBack` where the wait goes on in a new run of the workflow; the question stays open.
         """
-        while (reason := self._reason(role)) is not None:
+        while (reason := self.reason(role)) is not None:
             if self.over is not None or not workflow.patched(LIMITS_ASK):
                 return reason
             self._starts.append(role)
@@ -91,7 +91,7 @@ class Limits:
     def served(self) -> Directions:
         """What those that wait are to be told now."""
         answers = {name: self._answer(event) for name, event in self._waiting.items()}
-        starts = [role for role in self._starts if self._reason(role) is not None]
+        starts = [role for role in self._starts if self.reason(role) is not None]
         stuck = [name for name, answer in answers.items() if answer is None]
         works = any(name not in stuck for name in self._run.running_chains())
         if not stuck and not starts:
@@ -150,7 +150,7 @@ class Limits:
             self._run.attention.drop(name)
 
     def _decided(self, role: Role) -> bool:
-        return self.over is not None or self._reason(role) is None
+        return self.over is not None or self.reason(role) is None
 
     def _must_end(self, role: Role) -> bool:
         """Whether the wait is to go on in a new run; before the integrator it never does."""
@@ -176,8 +176,8 @@ class Limits:
     def _refusal(self, event: AgentEvent) -> Direction:
         return Direction(kind="lease") if event.kind == "lease" else Direction(kind="stop", text=self._sentence())
 
-    def _reason(self, role: Role) -> str | None:
-        """Why nobody of this role may start now."""
+    def reason(self, role: Role = Role.EXECUTOR) -> str | None:
+        """Why nobody of this role may start now; nobody is asked."""
         run = self._run
         if (reached := run.limit_reached()) is not None:
             return reached

@@ -6,5 +6,8 @@ PROGRESS = "progress"
 LIMITS_ASK = "limits-ask"
 """A reached limit is a question to a person, and an agent asks for more before it stops."""
 
+REPAIR = "repair"
+"""New failures become repair steps."""
+
 BASELINE_FIRST = "baseline-first"
 """Gates on the result wait for those on the base commit, so that they know which failures are new."""

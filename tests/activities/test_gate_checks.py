@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from activities.commands import child_environment
-from activities.gate_checks import GateChecks, Place, restore_configuration, suite_changes
+from activities.gate_checks import GateChecks, Place, _put, restore_configuration, suite_changes
 from activities.gates import Gates
 from activities.repository import PrivateRepository
 from activities.store import Store
@@ -218,3 +218,20 @@ async def test_configuration_is_never_written_through_a_link(repository, tmp_pat
     await restore_configuration(repository, workspace, base, commit, changes, ())
     assert outside.read_text() == "theirs"
     assert "addopts" in (workspace / "pyproject.toml").read_text()
+
+
+async def test_configuration_is_not_looked_for_outside_of_the_workspace(repository, tmp_path):
+    """An agent puts a link in place of a folder that held a conftest."""
+    _, commit = await changed(repository, {"conftest.py": "x = 2\n"})
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "conftest.py").write_text("theirs")
+    workspace = await repository.open_workspace("gates", commit)
+    (workspace / "pkg").symlink_to(outside)
+    (workspace / "file").write_text("no folder")
+    for path in ("pkg/conftest.py", "file/conftest.py"):
+        _put(workspace, path, "ours")
+    assert (outside / "conftest.py").read_text() == "theirs"
+    assert (workspace / "file").read_text() == "no folder"
+    _put(workspace, "new/conftest.py", "ours")
+    assert (workspace / "new" / "conftest.py").read_text() == "ours"
