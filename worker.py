@@ -88,7 +88,7 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
     task_work = TaskWork(tasks, credentials, sandbox)
     merging = Merging(tasks)
     run_steps = RunSteps(tasks, credentials, sandbox)
-    agents = Agents(tasks, model, sandbox)
+    agents = Agents(tasks, model, sandbox, credentials)
     turns = Turns(tasks, model, credentials, sandbox)
     on_host: list[Callable[..., Any]] = [
         task_work.expand_plan,

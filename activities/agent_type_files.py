@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from baton.agent_types import WITHOUT_EFFECT, AgentFileFault, AgentType, agent_type, registry, split_header
+from baton.redaction import redacted
 
 FOLDER = ".claude/agents"
 FILES_AT_MOST = 200
@@ -68,7 +69,7 @@ def _parse(source: str, data: bytes) -> tuple[AgentType, list[str]]:
     if len(data) > FILE_LIMIT_BYTES:
         raise AgentFileFault(f"{source}: it has more than {FILE_LIMIT_BYTES} bytes")
     try:
-        parts = split_header(data.decode("utf-8"))
+        parts = split_header(redacted(data.decode("utf-8")))
     except UnicodeDecodeError as error:
         raise AgentFileFault(f"{source}: it is not UTF-8 text") from error
     if parts is None:

@@ -9,6 +9,7 @@ from temporalio import activity
 from activities.agent_numbers import agent_number
 from activities.artifacts import Artifacts
 from activities.conversations import Conversations
+from activities.credentials import Credentials
 from activities.inheritance import inherit
 from activities.model import Model
 from activities.predecessor import Predecessor
@@ -40,10 +41,13 @@ NOT_OFFERED = frozenset({"ask_user"})
 class Agents:
     """Opens and closes agents."""
 
-    def __init__(self, tasks: Tasks, model: Model, sandbox: Sandbox | None = None) -> None:
+    def __init__(
+        self, tasks: Tasks, model: Model, sandbox: Sandbox | None = None, credentials: Credentials | None = None
+    ) -> None:
         self._tasks = tasks
         self._model = model
         self._sandbox = sandbox
+        self._credentials = credentials
 
     @activity.defn(name="open_agent")
     async def open_agent(self, assignment: Assignment) -> OpenedAgent:
@@ -152,7 +156,8 @@ class Agents:
         if branch is not None and (wanted := _begins_at(assignment)):
             await folder.repository.put_back(workspace, wanted)
         if assignment.generation == 1:
-            await prepare_workspace(folder, workspace, self._sandbox)
+            secrets = self._credentials.secrets() if self._credentials else ()
+            await prepare_workspace(folder, workspace, self._sandbox, secrets)
         commit, _ = await folder.repository.head(workspace)
         return commit
 

@@ -180,7 +180,7 @@ class Calls:
         for refused in foreign:
             place = workspace / refused.path
             if place.is_file() and not place.is_symlink() and place.stat().st_size <= KEPT_BYTES:
-                self.folder.store.put(place.read_bytes())
+                self.folder.store.put(self.tools.without_secrets(refused.path, place.read_bytes()))
         if foreign:
             await repository.restore(workspace, [changes[refused.path] for refused in foreign])
             self.trace.restored([refused.path for refused in foreign])

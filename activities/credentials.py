@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from baton.redaction import url_password
+
 NAMES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
 SHORTEST_SECRET = 8
 _SECRET_NAME = re.compile(r"TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
@@ -32,5 +34,7 @@ class Credentials:
     def secrets(self) -> tuple[str, ...]:
         """Values that must never be stored or shown."""
         own = {name: value for name, value in self._environment.items() if _SECRET_NAME.search(name)}
-        own |= {name: value for name, value in self.current().items() if not name.endswith("_URL")}
+        current = self.current()
+        own |= {name: value for name, value in current.items() if not name.endswith("_URL")}
+        own |= {name: url_password(value) or "" for name, value in current.items() if name.endswith("_URL")}
         return tuple(sorted({value for value in own.values() if len(value) >= SHORTEST_SECRET}))

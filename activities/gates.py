@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from activities.chosen_tests import choose
 from activities.commands import NOT_EXECUTABLE, NOT_FOUND, CommandResult, ProcessGroup, Sandbox, run
@@ -26,8 +26,9 @@ from baton.failures import Observed, Outcome, details_of, failure_fields
 from baton.findings import SUMMARY_CHARACTERS, GateKind, GateOutcome, GateResult, GateSpec
 from baton.gate_output import found_no_tests, observe, without_colour
 from baton.models import Stored
+from baton.redaction import redacted
 
-__all__ = ["Gates", "Preparation", "Runner", "discover", "prepare"]
+__all__ = ["Gates", "Preparation", "Runner", "discover", "masking", "prepare"]
 
 OUTPUT_LIMIT_BYTES = 4_000_000
 TAIL_CHARACTERS = 8_000
@@ -78,8 +79,9 @@ class Examined(NamedTuple):
 class Gates:
     """Runs gates one at a time; the caller compares the results with `baton.findings.compare`."""
 
-    def __init__(self, runner: Runner = run) -> None:
-        self._run = runner
+    def __init__(self, runner: Runner = run, secrets: frozenset[str] = frozenset()) -> None:
+        self._run = masking(secrets, runner)
+        self._secrets = secrets
 
     async def run(
         self,
@@ -135,8 +137,18 @@ class Gates:
                 on_start=on_start,
                 sandbox=inside,
             )
-            done, observed = await asyncio.to_thread(_observed, done, report, workspace)
+            done, observed = await asyncio.to_thread(_observed, done, report, workspace, self._secrets)
         return Examined(_judged(spec, done, observed), observed)
+
+
+def masking(secrets: frozenset[str], runner: Runner = run) -> Runner:
+    """A runner whose output has no secrets, before anybody cuts it: half a secret could not be found any more."""
+
+    async def masked(command: str | Sequence[str], **options: Any) -> CommandResult:
+        done = await runner(command, **options)
+        return done.model_copy(update={"output": await asyncio.to_thread(redacted, done.output, secrets)})
+
+    return masked
 
 
 async def prepare(
@@ -169,10 +181,12 @@ async def prepare(
     return Preparation(copied=tuple(copied), refused=tuple(refused))
 
 
-def _observed(done: CommandResult, report: Path, workspace: Path) -> tuple[CommandResult, Observed]:
+def _observed(
+    done: CommandResult, report: Path, workspace: Path, secrets: frozenset[str]
+) -> tuple[CommandResult, Observed]:
     """The run with paths as they are in every workspace, and what it saw: its JUnit file, else its output."""
     done = _without_place(done, workspace)
-    cases = read_cases(report, workspace)
+    cases = read_cases(report, workspace, secrets)
     if cases is None:
         return done, observe(done.output)
     # One command may run tests and checkers.

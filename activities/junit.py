@@ -8,16 +8,21 @@ from junitparser import Error, JUnitXml, JUnitXmlError, Skipped, TestCase, TestS
 from junitparser import Failure as Failed
 
 from baton.failures import TEXT_CHARACTERS, Case, Outcome, paths_in
+from baton.redaction import redacted
 
 REPORT_LIMIT_BYTES = 20_000_000
 
 
-def read_cases(path: Path, workspace: Path) -> tuple[Case, ...] | None:
-    """The tests in a JUnit file; None without a readable one. Files are named as they are in the workspace."""
-    if not path.is_file() or path.stat().st_size > REPORT_LIMIT_BYTES:
+def read_cases(path: Path, workspace: Path, secrets: frozenset[str] = frozenset()) -> tuple[Case, ...] | None:
+    """The tests in a JUnit file; None without a readable one. Files are named as they are in the workspace.
+
+    `secrets` are masked before anything is shortened.
+    """
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > REPORT_LIMIT_BYTES:
         return None
     try:
-        report = JUnitXml.fromfile(str(path))
+        text = redacted(path.read_bytes().decode("utf-8", "surrogateescape"), secrets)
+        report = JUnitXml.fromstring(text.encode("utf-8", "surrogateescape"))
         return tuple(_case(case, workspace) for case in _cases(report))
     except (ParseError, JUnitXmlError, ValueError):
         return None

@@ -32,6 +32,7 @@ from baton.messages import (
 )
 from baton.names import BAD_INPUT
 from baton.permissions import Permissions
+from baton.redaction import redacted
 from baton.settings import Layer, Settings, SettingsFaults, permissions_of, resolve
 from baton.settings_view import without_effect
 
@@ -156,7 +157,7 @@ class Opening:
             base_name=facts.branch or facts.base_commit[:12],
             settings=settings,
             gates=_configured_gates(settings) if settings.gates is not None else tuple(await discover(files, read)),
-            survey=await survey(repository, facts.base_commit),
+            survey=redacted(await survey(repository, facts.base_commit)),
             artifacts=str(artifacts),
             private_repository=str(repository.path),
             warnings=tuple(warnings),
@@ -172,7 +173,7 @@ class Opening:
             opened=opened,
             environment=_environment(request.input.environment),
             permissions=permissions,
-            guidance=await guidance_at(files, read),
+            guidance=redacted(await guidance_at(files, read)),
             agent_types=types,
         )
         try:

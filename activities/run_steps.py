@@ -18,6 +18,7 @@ from temporalio import activity
 from activities import commands
 from activities.allowed_commands import AllowedCommands
 from activities.credentials import Credentials
+from activities.disk_secrets import secrets_below
 from activities.pulse import Pulse, pulse
 from activities.repository import Change
 from activities.sandbox import Sandbox
@@ -25,7 +26,6 @@ from activities.task_folder import TaskFolder, Tasks, sandbox_for
 from activities.tool_result import CallRefused
 from activities.working_tree import TRAILER_AGENT, TRAILER_RESULT
 from activities.workspace_lock import WorkspaceLock, workspace_lock
-from activities.workspace_secrets import secrets_in
 from activities.workspaces import prepare_workspace
 from baton.bookkeeping import has_diff
 from baton.ledger import ItemRecord, ItemStatus
@@ -74,8 +74,10 @@ class RunSteps:
             if request.only_tell or told.finished:
                 return told
             if told.commit == request.start_commit:
-                await prepare_workspace(folder, workspace, self._sandbox)
-            secrets = frozenset(self._credentials.secrets()) | await asyncio.to_thread(secrets_in, workspace)
+                await prepare_workspace(folder, workspace, self._sandbox, self._credentials.secrets())
+            source = Path(folder.record.opened.source)
+            places = [workspace, *([source] if source.is_dir() else [])]
+            secrets = frozenset(self._credentials.secrets()) | await asyncio.to_thread(secrets_below, *places)
             run = _Run(folder, request, workspace, lock, beat, sandbox_for(folder, self._sandbox), secrets, told)
             try:
                 await run.some()
@@ -168,8 +170,8 @@ class _Run:
         if not done.timed_out and done.exit_code == 0:
             return ""
         how = f"time limit of {COMMAND_LIMIT} reached" if done.timed_out else f"exit code {done.exit_code}"
-        output = done.output.replace(f"{self.workspace}/", "")
-        return redacted(f"{how}: {last_lines(output) or 'no output'}", self.secrets)
+        output = await asyncio.to_thread(redacted, done.output.replace(f"{self.workspace}/", ""), self.secrets)
+        return f"{how}: {last_lines(output) or 'no output'}"
 
     def _record(self, item: str, status: ItemStatus, note: str) -> ItemRecord:
         return ItemRecord(item=item, status=status, agent_id=self.request.agent_id, note=note or None)

@@ -2,12 +2,14 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.artifacts import Artifacts
 from activities.credentials import Credentials
+from activities.disk_secrets import secrets_below
 from activities.gate_checks import GateChecks, Place, restore_configuration, suite_changes
 from activities.gates import Gates
 from activities.opening import BadInputError
@@ -17,7 +19,6 @@ from activities.sandbox import Sandbox
 from activities.task_folder import TaskFolder, TaskRecord, Tasks, sandbox_for
 from activities.trace import TaskTrace
 from activities.workspace_lock import workspace_lock
-from activities.workspace_secrets import secrets_in
 from activities.workspaces import prepare_workspace
 from baton.expansion import expand
 from baton.findings import GateResult
@@ -84,7 +85,9 @@ class TaskWork:
             plan = folder.plan.plan if folder.plan is not None else ()
             integrity = await restore_configuration(repository, workspace, base, request.commit, changed, plan)
             changes = await suite_changes(repository, base, request.commit, changed)
-            await prepare_workspace(folder, workspace, self._sandbox)
+            await prepare_workspace(folder, workspace, self._sandbox, self._credentials.secrets())
+            places = [workspace, *([source] if (source := _top_level(record)) else [])]
+            secrets = frozenset(self._credentials.secrets()) | await asyncio.to_thread(secrets_below, *places)
             place = Place(
                 workspace,
                 record.environment,
@@ -92,7 +95,7 @@ class TaskWork:
                 sandbox_for(folder, self._sandbox),
                 lock.remember,
             )
-            checks, results, trace = GateChecks(Gates(), place, folder.store), [], TaskTrace(folder)
+            checks, results, trace = GateChecks(Gates(secrets=secrets), place, folder.store), [], TaskTrace(folder)
             before = {result.name: result for result in request.baseline}
             for gate in request.gates:
                 beat.doing = f"gate {gate.name}"
@@ -100,7 +103,7 @@ class TaskWork:
                 done = await checks.run(gate, before.get(gate.name), watched=request.watched, changes=changes)
                 done = done.model_copy(update={"integrity": (*integrity, *done.integrity)})
                 trace.write("gate", name=gate.name, workspace=request.workspace, outcome=str(done.outcome))
-                secrets = frozenset(self._credentials.secrets()) | await asyncio.to_thread(secrets_in, workspace)
+                secrets |= await asyncio.to_thread(secrets_below, workspace)
                 results.append(without_secrets(done, secrets))
             await folder.repository.close_workspace(request.workspace)
         return GateResults(results=tuple(results))
@@ -172,17 +175,16 @@ def _top_level(record: TaskRecord) -> Path | None:
 
 
 def without_secrets(result: GateResult, secrets: frozenset[str]) -> GateResult:
-    """A gate's result with every secret masked in what it printed."""
-    return result.model_copy(
-        update={
-            "summary": redacted(result.summary, secrets),
-            "output_tail": redacted(result.output_tail, secrets),
-            "failures": tuple(redacted(failure, secrets) for failure in result.failures),
-            "details": tuple(
-                detail.model_copy(
-                    update={"name": redacted(detail.name, secrets), "text": redacted(detail.text, secrets)}
-                )
-                for detail in result.details
-            ),
-        }
-    )
+    """A gate's result with every secret masked, wherever in it a tool's report may have put one."""
+    return GateResult.model_validate(_redacted(result.model_dump(mode="json"), secrets))
+
+
+def _redacted(value: Any, secrets: frozenset[str]) -> Any:
+    match value:
+        case str():
+            return redacted(value, secrets)
+        case list():
+            return [_redacted(entry, secrets) for entry in value]
+        case dict():
+            return {key: _redacted(entry, secrets) for key, entry in value.items()}
+    return value

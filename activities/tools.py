@@ -7,7 +7,6 @@ that report or end an agent's work are not here: they touch no file.
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
@@ -16,6 +15,7 @@ from activities import file_tools
 from activities.allowed_commands import AllowedCommands
 from activities.commands import Captured, CommandResult
 from activities.confinement import Workspace
+from activities.disk_secrets import secrets_below
 from activities.outputs import Outputs, is_output
 from activities.process_groups import ProcessGroup
 from activities.sandbox import Sandbox
@@ -24,7 +24,7 @@ from activities.text_files import cut_middle, decode
 from activities.tool_result import CallRefused, NotOwned, ToolResult
 from baton.ownership import Ownership, Refused
 from baton.permissions import Denied, Permissions
-from baton.redaction import is_secret_file, redacted, secret_values
+from baton.redaction import is_secret_file, masked_file, redacted
 from baton.settings import SandboxMode
 from baton.tool_inputs import TIME_LIMIT_DEFAULT_MS, TIME_LIMIT_MAX_MS, Append, Bash, Edit, Glob, Grep, Read, Write
 from baton.tool_schemas import WORKSPACE_TOOLS, ToolFault, parse
@@ -33,9 +33,6 @@ __all__ = ["CommandRunner", "ToolResult", "Tools"]
 
 OUTPUT_LIMIT_BYTES = 2_000_000
 """Output of a command beyond this is lost; up to it, what the model does not see is kept in `ToolResult.whole`."""
-
-_ENVIRONMENT_FOLDERS = 200
-"""How many top folders are looked into for `.env`-like files."""
 
 _TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 
@@ -74,8 +71,8 @@ class Tools:
     `base_commit` is where the step started: a file that is not in it was made by this step and may be changed by it.
     `git` is the command that reads the workspace's repository; give it an explicit `--git-dir`, for a model's command
     may have rewritten the workspace's `.git` file. `sandbox` wraps commands; without one and unless `sandbox_mode` is
-    `off`, only gate commands and what the permissions allow runs. `secrets` are masked in every result, besides
-    secret values of `.env`-like files.
+    `off`, only gate commands and what the permissions allow runs. `secrets` are masked in every result, besides what
+    lies in `.env`-like files and private keys of the workspace and of `readable`, the folders that commands can read.
     """
 
     def __init__(
@@ -95,6 +92,7 @@ class Tools:
         git: Sequence[str] = ("git",),
         secrets: Sequence[str] = (),
         outputs: Outputs | None = None,
+        readable: Sequence[Path] = (),
     ) -> None:
         self._root = workspace
         self._files = Workspace(workspace)
@@ -110,6 +108,7 @@ class Tools:
         self._base_commit = base_commit
         self._secrets = frozenset(secrets)
         self._outputs = outputs
+        self._unread = [*readable, workspace]
         self._search = Search(
             workspace, capture=runner.capture, environment=environment, git=git, hidden=self._is_hidden
         )
@@ -120,15 +119,35 @@ class Tools:
         Raises FileNotFoundError when the workspace itself is gone: that is no mistake of the model.
         """
         parsed = parse(name, raw_input, self._available)
+        await asyncio.to_thread(self._root.stat)
+        await self._learn_secrets()
         try:
             if isinstance(parsed, ToolFault):
                 raise CallRefused(parsed.message)
             result = await self._run(parsed)
         except CallRefused as refused:
             result = ToolResult(content=str(refused), is_error=True, refused=isinstance(refused, NotOwned))
-        secrets = self._secrets | await asyncio.to_thread(self._secrets_on_disk)
-        whole = None if result.whole is None else _clean(result.whole, secrets)
-        return result.model_copy(update={"content": _clean(result.content, secrets), "whole": whole})
+        if result.changed_paths:
+            self._unread = [self._root]
+        whole = None if result.whole is None else await asyncio.to_thread(self._clean, result.whole)
+        return result.model_copy(update={"content": self._clean(result.content), "whole": whole})
+
+    def without_secrets(self, path: str, data: bytes) -> bytes:
+        """What of a file's content may be kept: its secrets are masked, as in what the model sees."""
+        file = decode(data)
+        if file is None:
+            return data
+        return self._clean(masked_file(file.text) if is_secret_file(path) else file.text).encode()
+
+    async def _learn_secrets(self) -> None:
+        """Know what lies on disk now, and do not forget what lay there: a command may print a file and remove it."""
+        unread, self._unread = self._unread, []
+        if unread:
+            self._secrets |= await asyncio.to_thread(secrets_below, *unread)
+
+    def _clean(self, text: str) -> str:
+        """Text that can be sent and stored: valid Unicode, secrets masked."""
+        return redacted(text.encode("utf-8", "replace").decode(), self._secrets)
 
     async def _run(self, call: object) -> ToolResult:
         if isinstance(call, Read | Write | Append | Edit) and self._outputs is not None and is_output(call.file_path):
@@ -200,6 +219,10 @@ class Tools:
             sandbox=self._sandbox,
         )
         output = _TERMINAL_CODES.sub("", result.output).rstrip("\n") or "(no output)"
+        # Before the cut, which could leave half a secret; what the command itself made is known by then.
+        self._unread = [self._root]
+        await self._learn_secrets()
+        output = await asyncio.to_thread(self._clean, output)
         cut = cut_middle(output, hint="narrow it with grep, head or tail, or write it to a file and read that")
         return ToolResult(
             content=f"{cut.text}\n{_ending(result, limit)}",
@@ -210,23 +233,6 @@ class Tools:
 
     def _is_hidden(self, path: str) -> bool:
         return isinstance(self._permissions.decide("glob", path), Denied)
-
-    def _secrets_on_disk(self) -> set[str]:
-        """Secret values of the `.env`-like files in the workspace's root and its top folders, as they are now."""
-        found: set[str] = set()
-        folders = [entry for entry in self._root.iterdir() if entry.is_dir() and not entry.is_symlink()]
-        for folder in [self._root, *sorted(folders)[:_ENVIRONMENT_FOLDERS]]:
-            with suppress(OSError):
-                for entry in folder.iterdir():
-                    if is_secret_file(entry.name):
-                        found |= self._secrets_in(str(entry.relative_to(self._root)))
-        return found
-
-    def _secrets_in(self, path: str) -> set[str]:
-        with suppress(CallRefused):
-            file = decode(self._files.read(self._files.locate(path)))
-            return secret_values(file.text) if file else set()
-        return set()
 
 
 def _found(found: Found) -> ToolResult:
@@ -244,8 +250,3 @@ def _ending(result: CommandResult, limit: timedelta) -> str:
         f"[ended after the time limit of {limit.total_seconds():g} s, with everything it started. There is no input "
         f"and no terminal: do not wait for either. Do less at once, or give timeout_ms up to {TIME_LIMIT_MAX_MS}.]"
     )
-
-
-def _clean(text: str, secrets: frozenset[str] | set[str]) -> str:
-    """Text that can be sent and stored: valid Unicode, secrets masked."""
-    return redacted(text.encode("utf-8", "replace").decode(), secrets)

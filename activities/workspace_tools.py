@@ -1,5 +1,7 @@
 """The tools of one turn: what its agent owns, may run and sees."""
 
+from pathlib import Path
+
 from activities import commands
 from activities.sandbox import Sandbox
 from activities.task_folder import TaskFolder, sandbox_for
@@ -48,6 +50,7 @@ def workspace_tools(
         git=folder.repository.git_command(workspace),
         secrets=secrets,
         outputs=folder.outputs(opening.step if request.role is Role.EXECUTOR else None),
+        readable=[source] if (source := Path(record.opened.source)).is_dir() else [],
     )
 
 

@@ -1,19 +1,25 @@
 """What turns a fresh workspace into one where the project works: submodules, files to copy, set-up commands."""
 
+import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 from temporalio.exceptions import ApplicationError
 
-from activities.gates import prepare
+from activities.disk_secrets import secrets_below
+from activities.gates import masking, prepare
 from activities.outside_parts import fill_submodules
 from activities.sandbox import Sandbox
 from activities.task_folder import TaskFolder, sandbox_for
+from baton.redaction import redacted
 
 SETUP_FAILED = "SetupFailed"
 OUTPUT_SHOWN_CHARACTERS = 1_500
 
 
-async def prepare_workspace(folder: TaskFolder, workspace: Path, sandbox: Sandbox | None) -> None:
+async def prepare_workspace(
+    folder: TaskFolder, workspace: Path, sandbox: Sandbox | None, secrets: Sequence[str] = ()
+) -> None:
     """Fill the submodules, and run the project's set-up, where it has any. Raises an error of type `SetupFailed`."""
     record = folder.record
     settings = record.opened.settings
@@ -25,14 +31,18 @@ async def prepare_workspace(folder: TaskFolder, workspace: Path, sandbox: Sandbo
     if not settings.setup and not settings.copy_files:
         return
     await folder.repository.exclude(settings.copy_files)
+    places = [workspace, *([source] if source.is_dir() else [])]
+    known = frozenset(secrets) | await asyncio.to_thread(secrets_below, *places)
     done = await prepare(
         workspace,
         settings.setup,
         settings.copy_files,
         source if source.is_dir() else None,
         record.environment,
+        runner=masking(known),
         sandbox=sandbox_for(folder, sandbox),
     )
     if done.failure is not None:
-        text = f"{done.failure}:\n{done.output[-OUTPUT_SHOWN_CHARACTERS:]}"
+        known |= await asyncio.to_thread(secrets_below, workspace)
+        text = f"{redacted(done.failure, known)}:\n{redacted(done.output, known)[-OUTPUT_SHOWN_CHARACTERS:]}"
         raise ApplicationError(text, type=SETUP_FAILED, non_retryable=True)

@@ -2,6 +2,8 @@
 
 import re
 
+from baton.redaction import shape_of_secret
+
 ORCHESTRATION_WORKFLOW = "OrchestrationWorkflow"
 AGENT_WORKFLOW = "AgentWorkflow"
 TASK_QUEUE = "baton"
@@ -61,5 +63,10 @@ def task_text_fault(task: str) -> str | None:
         return (
             f"the task has {size} bytes, at most {MOST_TASK_BYTES} are taken: put the details into a file of the "
             "repository and name it in the task"
+        )
+    if (shape := shape_of_secret(task)) is not None:
+        return (
+            f"the task holds what looks like a secret ({shape}), and its text is stored: take it out, and let what "
+            "needs it read it from the environment or from a file that git ignores"
         )
     return None

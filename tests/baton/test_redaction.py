@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baton.redaction import MASK, is_secret_file, masked_file, redacted, secret_values
+from baton.names import task_text_fault
+from baton.redaction import MASK, is_secret_file, masked_file, redacted, secret_values, secrets_of_file
 
 
 @pytest.mark.parametrize(
@@ -40,3 +41,68 @@ def test_no_secret_survives(before: str, after: str, secret: str) -> None:
     shown = redacted(before + secret + after, [secret])
     assert MASK in shown
     assert secret not in shown.split(MASK)
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "sk-ant-api03-" + "aB3_" * 8,
+        "sk-proj-" + "aB3-" * 8,
+        "ghp_" + "a1" * 18,
+        "github_pat_" + "a1_" * 12,
+        "glpat-" + "a1b2" * 5,
+        "xoxb-123456789012-abcdefghij",
+        "AKIAABCDEFGH12345678",
+        "AIza" + "a" * 35,
+        "npm_" + "a" * 36,
+        "eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl",
+        f"-----BEGIN PRIVATE KEY-----\n{'A' * 64}\n{'B' * 10}==\n-----END PRIVATE KEY-----",
+        f"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\n{'A' * 64}\n-----END RSA PRIVATE KEY-----",
+        f"-----BEGIN PRIVATE KEY-----\\n{'A' * 64}\\n-----END PRIVATE KEY-----\\n",
+    ],
+)
+def test_whatever_has_the_shape_of_a_token_is_masked(token: str) -> None:
+    shown = redacted(f'x = "{token}" and more')
+    assert shown.startswith('x = "[secret]')
+    assert shown.endswith(" more")
+    assert token[8:20] not in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class=sk-folding-cube ghp_short AKIA",
+        'if line.startswith("-----BEGIN PRIVATE KEY-----"):',
+        "sha256:" + "0123456789abcdef" * 4,
+        "A" * 200 + "\n" + "B" * 200,
+    ],
+)
+def test_ordinary_text_stays(text: str) -> None:
+    assert redacted(text) == text
+
+
+def test_a_key_that_was_cut_is_masked_at_both_ends() -> None:
+    lines = [letter * 64 for letter in "ABCDEF"]
+    head = "file:\n-----BEGIN PRIVATE KEY-----\n" + "\n".join(lines[:3])
+    tail = "\n".join([*lines[3:], "abc=", "-----END PRIVATE KEY-----", "rest"])
+    shown = redacted(f"{head}\n[… left out …]\n{tail}")
+    assert shown == f"file:\n{MASK}[… left out …]\n{MASK}\nrest"
+
+
+def test_long_text_takes_little_time() -> None:
+    line = "QUJD" * 16 + "\n"
+    assert redacted(line * 30_000) == line * 30_000
+
+
+def test_each_line_of_a_key_file_is_a_secret() -> None:
+    line = "A" * 64
+    assert secrets_of_file("server.pem", f"-----BEGIN PRIVATE KEY-----\n{line}\n") == {line}
+    assert secrets_of_file("server.pem", f"-----BEGIN CERTIFICATE-----\n{line}\n") == set()
+    assert secrets_of_file("notes.txt", f"-----BEGIN PRIVATE KEY-----\n{line}\n") == set()
+
+
+def test_a_task_that_holds_a_secret_is_refused() -> None:
+    fault = task_text_fault(f"Use ghp_{'a1B2' * 9} to push")
+    assert fault is not None
+    assert "ghp_a1B2…" in fault
+    assert "a1B2a1B2" not in fault

@@ -172,7 +172,7 @@ async def running_rig(address: str, folder: Path) -> AsyncIterator[Rig]:
             TaskWork(tasks, credentials),
             Merging(tasks),
             RunSteps(tasks, credentials),
-            Agents(tasks, model),
+            Agents(tasks, model, credentials=credentials),
             Turns(tasks, model, credentials),
         ),
         interceptors=[attempts],

@@ -1,0 +1,142 @@
+"""Planted secrets of every kind, and a look for them in everything that a finished task leaves."""
+
+import logging
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from baton.states import TaskState
+from emulator.dialogue import Dialogue
+from emulator.reply import Block, ToolUse
+from tests.end_to_end import bench
+from tests.end_to_end.bench import Handle, Rules, git, task
+from tests.workflows.rig import Rig
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+KEY = "key-of-the-test"
+PASSWORD, COPIED, NESTED, GONE = "hunter2-is-a-pass", "copied9-is-a-pass", "nested4-is-a-pass", "gone8-is-a-password"
+GITHUB, ANTHROPIC, AMAZON = "ghp_" + "a1B2" * 9, "sk-ant-api03-" + "x7Y8" * 10, "AKIA" + "ABCD1234" * 2
+README_TOKEN, GUIDE_TOKEN = "ghp_" + "z9Q8" * 9, "xoxb-" + "12345678901-" * 2 + "abcdefABCDEF"
+KEY_LINE = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
+PEM = f"-----BEGIN PRIVATE KEY-----\n{KEY_LINE}\n-----END PRIVATE KEY-----\n"
+PLANTED = (KEY, PASSWORD, COPIED, NESTED, GONE, GITHUB, ANTHROPIC, AMAZON, README_TOKEN, GUIDE_TOKEN, KEY_LINE)
+
+_NINE, _TEN = "1 2 3 4 5 6 7 8 9", "1 2 3 4 5 6 7 8 9 10"
+PRINT = (
+    f"printf gh; printf p_; printf 'a1B2%.0s' {_NINE}; echo; printf sk-; printf ant-api03-; printf 'x7Y8%.0s' {_TEN}; "
+    "echo; printf AK; printf IA; printf 'ABCD1234%.0s' 1 2; echo; "
+    "cat .env .env.local a/b/c/.env server.pem; sed -n 2p server.pem"
+)
+"""Prints most of them, without holding one itself."""
+
+CUT = (
+    "for n in 24990 24991 24995 24999 25000; do head -c $n /dev/zero | tr '\\0' x; cat .env; "
+    "head -c 40000 /dev/zero | tr '\\0' y; done"
+)
+"""Prints a value across the place where a long output is cut."""
+
+COMMANDS = (
+    PRINT,
+    CUT,
+    "cat .env.gone; rm .env.gone",
+    "cat .env.gone.old; true",
+    "cat .env > a/theirs.txt; cat .env.local >> b/.env",
+)
+FILES = {
+    "a.py": "old\n",
+    "a/theirs.txt": "theirs\n",
+    "b/.env": "PORT=80\n",
+    ".env": f"DB_PASSWORD={PASSWORD}\n",
+    ".env.gone": f"DB_PASSWORD={GONE}\n",
+    "a/b/c/.env": f"DB_PASSWORD={NESTED}\n",
+    ".gitignore": ".env.local\n",
+    "server.pem": PEM,
+    "README.md": f"Use {README_TOKEN}.\n",
+    "CLAUDE.md": f"Use {GUIDE_TOKEN}.\n",
+    ".claude/agents/editor.md": f"---\nname: editor\ndescription: Use {README_TOKEN}\n---\nUse {GUIDE_TOKEN}.\n",
+}
+
+
+def project(rig: Rig) -> Path:
+    source = bench.repository(rig.folder / f"project-{next(rig.numbers)}", FILES)
+    (source / ".env.local").write_text(f"DB_PASSWORD={COPIED}\n", encoding="utf-8")
+    return source
+
+
+def curious(dialogue: Dialogue) -> Sequence[Block]:
+    """A model that looks at everything."""
+    if not dialogue.calls:
+        looks = [ToolUse("read", {"file_path": path}) for path in (".env", "server.pem", "README.md", "a/b/c/.env")]
+        looks += [ToolUse("grep", {"pattern": "PASSWORD|MII|ghp"})]
+        edit = ToolUse("edit", {"file_path": "a.py", "old_string": "old", "new_string": "new"})
+        return [*looks, *(ToolUse("bash", {"command": command}) for command in COMMANDS), edit]
+    if not dialogue.done("complete_item"):
+        return [ToolUse("complete_item", {"item": "a.py"})]
+    return [ToolUse("finish_step", {"status": "ok", "summary": "looked at everything"})]
+
+
+async def stores(rig: Rig, handle: Handle, source: Path) -> dict[str, bytes]:
+    """Everything that a task leaves, by place: histories, files of the state directory, artifacts, new git objects."""
+    found = {}
+    async for one in rig.client.list_workflows(f"WorkflowId STARTS_WITH '{handle.id}'"):
+        run = rig.client.get_workflow_handle(one.id, run_id=one.run_id)
+        history = await run.fetch_history()
+        found[f"history of {one.id}"] = b"\n".join(event.SerializeToString() for event in history.events)
+    for folder in (rig.folder_of(handle.id).path, source / ".claude/orchestration"):
+        found |= {str(p): p.read_bytes() for p in folder.rglob("*") if p.is_file() and "repo.git" not in p.parts}
+    repository = rig.folder_of(handle.id).repository.path
+    if repository.is_dir():
+        found |= dict(
+            _objects(repository, known=set(git(source, "cat-file", *ALL, "--batch-check=%(objectname)").split()))
+        )
+        found["git log"] = git(repository, "log", "--all", "--format=%B").encode()
+    return found
+
+
+ALL = ("--batch-all-objects",)
+
+
+def _objects(repository: Path, known: set[str]) -> Iterator[tuple[str, bytes]]:
+    for name in set(git(repository, "cat-file", *ALL, "--batch-check=%(objectname)").split()) - known:
+        shown = subprocess.run(["git", "-C", str(repository), "cat-file", "-p", name], check=True, capture_output=True)
+        yield f"git object {name}", shown.stdout
+
+
+def leaks(found: dict[str, bytes], planted: Sequence[str] = PLANTED) -> list[str]:
+    """Where a secret stands, or a part of one that is long enough to be worth something."""
+    parts = [(secret, part) for secret in planted for part in (secret[:12], secret[-12:])]
+    return sorted(
+        {f"{secret} in {place}" for place, data in found.items() for secret, part in parts if part.encode() in data}
+    )
+
+
+async def test_no_secret_is_in_anything_that_a_task_leaves(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    source = project(rig)
+    gate = {"name": "leaky", "command": f"{PRINT}; head -c 7990 /dev/zero | tr '\\0' z; cat .env; false"}
+    with rig.api(Rules(curious)) as api:
+        handle = await rig.start(task(source, "a.py", gates=[gate], copy=[".env.local"], setup=["cat .env .env.local"]))
+        result = await handle.result()
+        sent = [str(body) for body in api.bodies]
+    assert result.state in {TaskState.DONE, TaskState.PARTIAL}
+    found = await stores(rig, handle, source)
+    assert len([place for place in found if place.startswith("history")]) == 2
+    assert any("report.md" in place for place in found)
+    found |= {"log": caplog.text.encode(), "model": "\n".join(sent).encode()}
+    assert leaks(found) == []
+    assert "[secret]" in found["model"].decode()
+
+
+async def test_a_set_up_that_fails_tells_no_secret(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    source = project(rig)
+    with rig.api(Rules(curious)):
+        handle = await rig.start(task(source, "a.py", copy=[".env.local"], setup=[f"{PRINT}; false"]))
+        result = await handle.result()
+    found = await stores(rig, handle, source)
+    assert result.state is TaskState.FAILED
+    assert "the set-up command" in caplog.text, "it says what failed, and what that printed"
+    found["log"] = caplog.text.encode()
+    assert leaks(found) == []
