@@ -1,8 +1,8 @@
 """The sandbox for commands: bubblewrap, where the host has it and lets it work.
 
 Inside, the workspace is writable, the rest of the file system is read-only, the home folder holds nothing but
-toolchains, `/tmp` and `/run` are private, and every process ends with the command. The network stays: set-up
-commands fetch packages.
+toolchains, Baton's own state is hidden, `/tmp` and `/run` are private, and every process ends with the command. The
+network stays: set-up commands fetch packages.
 """
 
 import asyncio
@@ -27,7 +27,8 @@ _RUN_KEPT = ("/run/systemd/resolve", "/run/resolvconf", "/run/current-system")
 
 @dataclass(frozen=True)
 class Sandbox:
-    """How to wrap a command. `readable` and `writable` name what it needs beside the workspace.
+    """How to wrap a command. `readable` and `writable` name what it needs beside the workspace; `hidden` are folders
+    that look empty but for these: where credentials and other tasks lie.
 
     Put the private repository and the user's checkout into `readable`: without them `git` and a project's own virtual
     environment do not work when they lie in the home folder.
@@ -36,6 +37,7 @@ class Sandbox:
     program: Path
     readable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
+    hidden: tuple[Path, ...] = ()
 
     def argv(self, argv: Sequence[str], workspace: Path, environment: Mapping[str, str]) -> list[str]:
         """`argv`, to be run inside the sandbox with `workspace` as its writable working folder."""
@@ -43,7 +45,7 @@ class Sandbox:
         private = [path for path in ("/tmp", "/var/tmp", "/run") if Path(path).is_dir()]  # noqa: S108
         wrapped = [str(self.program), "--die-with-parent", "--unshare-pid", "--unshare-ipc"]
         wrapped += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-        for path in [*private, *([str(home)] if home.is_dir() and home != Path("/") else [])]:
+        for path in [*private, *([str(home)] if home.is_dir() and home != Path("/") else []), *map(str, self.hidden)]:
             wrapped += ["--tmpfs", path]
         for readable in [*_toolchains(home), *_programs(environment, home), *self.readable, *map(Path, _RUN_KEPT)]:
             wrapped += ["--ro-bind-try", str(readable), str(readable)]

@@ -119,7 +119,8 @@ def sandbox_for(folder: TaskFolder, sandbox: Sandbox | None) -> Sandbox | None:
         return None
     source = Path(folder.record.opened.source)
     readable = [folder.repository.path, *([source] if source.is_dir() else [])]
-    return replace(sandbox, readable=(*sandbox.readable, *readable))
+    hidden = (*sandbox.hidden, folder.path.parent.parent)
+    return replace(sandbox, readable=(*sandbox.readable, *readable), hidden=hidden)
 
 
 class Tasks:

@@ -182,8 +182,7 @@ class Tools:
             case Read():
                 return await asyncio.to_thread(outputs.read, call)
             case Write():
-                secrets = self._secrets | await asyncio.to_thread(self._secrets_on_disk)
-                clean = call.model_copy(update={"content": _clean(call.content, secrets)})
+                clean = call.model_copy(update={"content": self._clean(call.content)})
                 return await asyncio.to_thread(outputs.write, clean)
             case _:
                 raise CallRefused(f"{call.file_path}: an output is written whole. Use write with all of its content.")
