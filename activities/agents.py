@@ -34,9 +34,6 @@ from baton.roles import WRITING_ROLES, agent_id
 from baton.step_outputs import SHOWN_CHARACTERS, address, output_of
 from baton.tool_schemas import tools_for
 
-NOT_OFFERED = frozenset({"ask_user"})
-"""The tool whose other side is not built yet; offering it would promise an answer that never comes."""
-
 
 class Agents:
     """Opens and closes agents."""
@@ -78,7 +75,7 @@ class Agents:
             model=assignment.model,
             user_id=f"{assignment.task_id}/{_id(assignment)}",
             system=system_prompt(assignment.role, kind.prompt if kind else ""),
-            tools=tuple(tool for tool in tools if tool["name"] not in NOT_OFFERED),
+            tools=tuple(tools),
             content=tuple({"type": "text", "text": text} for text in texts if text.strip()),
             effort=assignment.effort,
             agent_type=assignment.agent_type,

@@ -21,7 +21,7 @@ from activities.text_files import count_lines
 from activities.tools import Tools
 from activities.trace import TurnTrace
 from activities.workspace_tools import ownership_of
-from baton.bookkeeping import JUDGES, Evidence, judge, unreadable_hand_off
+from baton.bookkeeping import JUDGES, Evidence, asked, judge, unreadable_hand_off
 from baton.conversation import Block, Response, ToolCall, calls, replayable, tool_result, unrun_results
 from baton.facts import AgentFacts, SavedPart, TurnFacts
 from baton.messages import TurnRequest
@@ -32,6 +32,7 @@ from baton.pricing import Usage
 from baton.questions import answered_before
 from baton.roles import SUBMISSION_TOOLS, WRITING_ROLES
 from baton.step_outputs import PREFIX, expected
+from baton.tool_inputs import AskUser
 from baton.tool_schemas import ToolFault, parse
 
 FOREIGN_TOLD = 20
@@ -122,6 +123,9 @@ class Calls:
             work.noted["answered"] = answered_before(str(call.input["question"]), opening)
             work.extra_usage += answer.usage
             work.answer(call, answer.text, is_error=answer.is_error, facts=TurnFacts(questions=1))
+        elif isinstance(arguments, AskUser):
+            judgement = asked(call.id, arguments, work.so_far)
+            work.answer(call, judgement.text, is_error=judgement.is_error, facts=judgement.facts)
         else:
             await self._run_tool(call, arguments, work)
 

@@ -248,6 +248,7 @@ def _outcome(applied: _Applied) -> TurnOutcome:
         files_changed=len(facts.written),
         calls=len(wanted),
         doing=doing(wanted[-1]) if wanted else "",
+        asked=facts.asked,
     )
 
 

@@ -12,13 +12,16 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from baton.expansion import expand
-from baton.facts import AgentFacts, Submission, TurnFacts, judge_completion
+from baton.facts import AgentFacts, Question, Submission, TurnFacts, judge_completion
 from baton.knowledge import Decision, Entry, Issue, Need, entries
 from baton.ledger import ItemRecord, ItemStatus
 from baton.ownership import Allowed, Ownership
 from baton.plan import Plan, PlanDraft, PlanFaults
+from baton.tool_inputs import AskUser
 
 ITEMS_NAMED = 20
+QUESTIONS_AT_MOST = 5
+NO_ANSWER = "No answer was given. Decide yourself what serves the task best, and go on."
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,16 @@ class Judgement:
 def judge(name: str, arguments: BaseModel, evidence: Evidence) -> Judgement:
     """The judgement of one bookkeeping call with valid arguments. KeyError for a tool that is none."""
     return JUDGES[name](arguments.model_dump(mode="json"), evidence)
+
+
+def asked(call_id: str, arguments: AskUser, so_far: AgentFacts) -> Judgement:
+    """A question to the person: its answer takes the place of this result, with the next message."""
+    if so_far.questions >= QUESTIONS_AT_MOST:
+        return Judgement(
+            text=f"You asked {QUESTIONS_AT_MOST} questions already. Decide yourself and go on.", is_error=True
+        )
+    question = Question(call_id=call_id, question=arguments.question, options=tuple(arguments.options))
+    return Judgement(text=NO_ANSWER, facts=TurnFacts(questions=1, asked=(question,)))
 
 
 def unreadable_hand_off(raw: Any) -> TurnFacts:

@@ -183,11 +183,15 @@ def tool_result(call_id: str, content: str, is_error: bool = False) -> Block:
 
 
 def user_content(previous: Opening | Turn, answers: Sequence[str], notices: Sequence[Notice]) -> tuple[Block, ...]:
-    """The user message that follows `previous`: results in call order, answers of a person, then notices."""
-    results = previous.results if isinstance(previous, Turn) else ()
+    """The user message that follows `previous`: results in call order, other answers of a person, then notices.
+
+    `answers`: first those to the questions that `previous` asked, in their order; each is the result of its call.
+    """
+    asked = previous.facts.get("asked", ()) if isinstance(previous, Turn) else ()
+    results = _answered(previous, answers) if isinstance(previous, Turn) else ()
     remarks = previous.facts.get("remarks", ()) if isinstance(previous, Turn) else ()
     notices = [*(Notice(kind=NoticeKind.RETRY, text=remark) for remark in remarks), *notices]
-    texts: list[Block] = [{"type": "text", "text": answer} for answer in answers if answer.strip()]
+    texts: list[Block] = [{"type": "text", "text": answer} for answer in answers[len(asked) :] if answer.strip()]
     return (*results, *texts, *(notice.block() for notice in notices))
 
 
@@ -221,6 +225,17 @@ def estimated_tokens(text: str) -> int:
 def canonical_json(value: object) -> bytes:
     """The one byte form of a value, for content addresses. Keys keep their order: in a call's input it is content."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogatepass")
+
+
+def _answered(previous: Turn, answers: Sequence[str]) -> tuple[Block, ...]:
+    asked = [question["call_id"] for question in previous.facts.get("asked", ())]
+    given = dict(zip(asked, answers, strict=False))
+    return tuple(
+        tool_result(result["tool_use_id"], given[result["tool_use_id"]])
+        if result.get("tool_use_id") in given
+        else result
+        for result in previous.results
+    )
 
 
 def _may_stand(block: Block) -> bool:

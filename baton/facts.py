@@ -48,6 +48,14 @@ class SavedPart(Stored):
     rest: str = ""
 
 
+class Question(Stored):
+    """A question to a person that a call asked; the answer becomes the call's result."""
+
+    call_id: str
+    question: str
+    options: tuple[str, ...] = ()
+
+
 class TurnFacts(Stored):
     """What one turn added. `remarks` go to the agent with its next user message."""
 
@@ -60,6 +68,7 @@ class TurnFacts(Stored):
     refused_submissions: int = 0
     saved_part: SavedPart | None = None
     questions: int = 0
+    asked: tuple[Question, ...] = ()
     remarks: tuple[str, ...] = ()
 
     def with_more(self, other: "TurnFacts") -> "TurnFacts":
@@ -74,6 +83,7 @@ class TurnFacts(Stored):
             refused_submissions=self.refused_submissions + other.refused_submissions,
             saved_part=other.saved_part or self.saved_part,
             questions=self.questions + other.questions,
+            asked=(*self.asked, *other.asked),
             remarks=(*self.remarks, *other.remarks),
         )
 

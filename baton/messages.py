@@ -12,7 +12,7 @@ from pydantic import Field
 from baton.agent_types import TypeRow
 from baton.budget import Budget
 from baton.conversation import Ending, Notice
-from baton.facts import Submission
+from baton.facts import Question, Submission
 from baton.findings import GateResult, GateSpec, GateVerdict
 from baton.knowledge import Entry, Knowledge
 from baton.ledger import ItemCounts, ItemRecord
@@ -180,6 +180,7 @@ class TurnOutcome(Stored):
     extra_usage: Usage = Usage()
     calls: int = 0
     doing: str = ""
+    asked: tuple[Question, ...] = ()
 
 
 class CloseAgent(Stored):

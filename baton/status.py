@@ -13,6 +13,8 @@ from baton.roles import Role
 from baton.states import StepStatusWord, TaskState
 
 TITLE_CHARACTERS = 200
+OWN_WORDS = "other"
+"""The choice of a question that is answered in a person's own words, in the comment."""
 
 
 class AgentStatus(Stored):

@@ -1,6 +1,7 @@
 """The progress of a task in lines: pure, from one look and the time. Live view, `status` and plain output share it."""
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
@@ -8,7 +9,7 @@ from baton.durations import format_duration
 from baton.ledger import ItemCounts
 from baton.roles import Role
 from baton.states import StepStatusWord, TaskState
-from baton.status import AgentStatus, AttentionItem, StepStatus, TaskStatus, step_mark
+from baton.status import OWN_WORDS, AgentStatus, AttentionItem, StepStatus, TaskStatus, step_mark
 from baton.wording import counted, number
 from cli.look import Look
 from cli.terminal import Line, Tone
@@ -69,7 +70,13 @@ def answers(task_id: str, item: AttentionItem) -> tuple[str, ...]:
     """The commands that answer a question, one per choice."""
     if item.kind == "approval":
         return (f"orchestrate approve {task_id}", f'orchestrate reject {task_id} --comment "…"')
-    return tuple(f"orchestrate answer {task_id} {item.id} {choice}" for choice in item.choices)
+    return tuple(f"orchestrate answer {task_id} {item.id} {_typed(item, choice)}" for choice in item.choices)
+
+
+def _typed(item: AttentionItem, choice: str) -> str:
+    """A choice for the shell, with a comment where it needs one."""
+    needs_comment = (item.kind, choice) in {("limit", "raise"), ("question", OWN_WORDS)}
+    return shlex.quote(choice) + (' --comment "…"' if needs_comment else "")
 
 
 def news(before: Look | None, after: Look, now: datetime) -> Iterator[tuple[datetime, str]]:

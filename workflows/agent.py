@@ -14,6 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.agents import Agents
     from activities.turn import Turns
     from baton.agent import AgentState, Ask, Finish, HandOff, Stop, next_move, remaining
+    from baton.bookkeeping import NO_ANSWER
     from baton.chain import (
         FRUITLESS_AT_MOST,
         REPLAN,
@@ -24,6 +25,7 @@ with workflow.unsafe.imports_passed_through():
         result,
         successor,
     )
+    from baton.facts import Question
     from baton.manifest import HandoffReason
     from baton.messages import (
         AgentEvent,
@@ -38,7 +40,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.names import AGENT_WORKFLOW, CONTEXT_TOO_LONG, CONVERSATION_LOST, NEEDS_PERSON, REQUEST_REFUSED
     from baton.roles import Role, agent_id
     from baton.states import AgentEnd
-    from baton.status import AgentStatus
+    from baton.status import OWN_WORDS, AgentStatus
     from workflows import policies
     from workflows.failures import reason_of, type_of
     from workflows.versions import LIMITS_ASK
@@ -73,6 +75,7 @@ class AgentWorkflow:
         self._stop: str | None = None
         self._choice: str | None = None
         self._lease: str | None = None
+        self._answers: tuple[str, ...] = ()
         self._allowed = False
         self._held: str | None = None
         self._paused = assignment.paused
@@ -182,6 +185,7 @@ class AgentWorkflow:
             turn=state.turn + 1,
             max_tokens=ask.max_tokens,
             notices=ask.notices,
+            answers=self._answers,
         )
         self._guidance_shown += sum(notice.kind == "guidance" for notice in ask.notices)
         while True:
@@ -204,6 +208,7 @@ class AgentWorkflow:
         self._state = state.after(outcome).model_copy(
             update={"prepared": state.prepared or ask.prepared, "hand_off_asked": ask.hand_off_asked}
         )
+        self._answers = tuple([await self._answer(question) for question in outcome.asked])
         is_first = request.turn == 1
         if is_first or self._last_event is None or workflow.now() - self._last_event >= EVENT_INTERVAL:
             await self._tell(self._event())
@@ -246,6 +251,12 @@ class AgentWorkflow:
         await workflow.wait_condition(lambda: self._allowed or self._stop is not None)
         return True
 
+    def _unseen(self) -> tuple[str, ...]:
+        """Answers of a person that this agent has not read yet."""
+        last = self._current.last
+        asked = last.asked if last is not None else ()
+        return tuple(f"{one.question}\n{text}" for one, text in zip(asked, self._answers, strict=False))
+
     def _take_allowance(self, direction: Direction) -> None:
         """From now on the chain may use so much in all; what its earlier agents used is taken off."""
         if direction.allowance is not None:
@@ -258,12 +269,18 @@ class AgentWorkflow:
         closed = await self._close(reason, successor=True)
         await self._tell(self._event("handoff", handoff=closed))
         following = successor(self._assignment, self._current, closed.manifest, choice).model_copy(
-            update={"guidance": (*self._assignment.guidance, *self._guidance), "paused": self._paused}
+            update={"guidance": (*self._assignment.guidance, *self._guidance, *self._unseen()), "paused": self._paused}
         )
         await workflow.wait_condition(workflow.all_handlers_finished)
         if workflow.cancellation_reason() is not None:
             raise asyncio.CancelledError
         return workflow.continue_as_new(following)
+
+    async def _answer(self, question: Question) -> str:
+        """A person's answer to what the model asked."""
+        if workflow.info().parent is None:
+            return NO_ANSWER
+        return await self._ask_person("question", question.question, (*question.options, OWN_WORDS))
 
     async def _ask_person(self, kind: str, question: str, choices: tuple[str, ...]) -> str:
         """Wait durably until the parent passes on a choice."""

@@ -104,6 +104,12 @@ class Attention:
         self.answers[name] = Answer(choice=choice, comment=comment)
         return self._open[name]
 
+    def numbered(self, name: str, choice: str) -> str:
+        """The choice that a number stands for, counted from 1; `choice` itself where it is none."""
+        choices = self._open[name].choices if name in self._open else ()
+        number = int(choice) if choice.isdecimal() and choice not in choices else 0
+        return choices[number - 1] if 0 < number <= len(choices) else choice
+
     def fault(self, name: str, choice: str) -> str | None:
         """Why this answer makes no sense now, or None."""
         item = self._open.get(name)

@@ -14,6 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.messages import Direction
     from baton.names import BAD_INPUT
     from baton.plan import PlanDraft
+    from baton.status import OWN_WORDS
     from baton.steering import Remark, given_limits, given_object, given_plan, given_remark
     from baton.wording import counted
     from workflows.failures import reason_of
@@ -131,18 +132,22 @@ class Surface:
         attention = self._run.attention
         name, choice = str(given.get("attention_id", "")), str(given.get("choice", ""))
         comment = str(given.get("comment") or "")
+        choice = attention.numbered(name, choice)
         if (fault := attention.fault(name, choice)) is not None:
             raise ValueError(fault)
         asked = next(item for item in attention.items if item.id == name)
         if asked.kind == "limit":
             return self._answer_limit(choice, comment)
+        if asked.kind == "question" and choice == OWN_WORDS and not comment.strip():
+            raise ValueError(f"answer to {name}: {OWN_WORDS} needs your own words in the comment")
+        told = _in_words(choice, comment) if asked.kind == "question" else choice
 
         def change() -> Directions:
             item = attention.answer(name, choice, comment)
             if item is None or not item.workflow_id:
                 return ()
             attention.take(name)
-            return ((item.workflow_id, Direction(kind="choice", text=choice)),)
+            return ((item.workflow_id, Direction(kind="choice", text=told)),)
 
         return Act(f"{name}: {choice} was taken", change)
 
@@ -197,6 +202,12 @@ class Surface:
             raise ValueError("set_limits: the task is not open yet; try again in a moment")
 
         return Act(f"limits: {change.told()}", lambda: self._run.set_limits(change))
+
+
+def _in_words(choice: str, comment: str) -> str:
+    """The answer to a model's question."""
+    said = comment.strip()
+    return said if choice == OWN_WORDS else f"{choice}. {said}" if said else choice
 
 
 def _refused(why: str) -> ApplicationError:
