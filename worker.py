@@ -35,6 +35,7 @@ from activities.credentials import Credentials
 from activities.logs import log_to
 from activities.merging import Merging
 from activities.model import Model
+from activities.notifying import Notifying
 from activities.opening import Opening
 from activities.run_steps import RunSteps
 from activities.sandbox import Sandbox
@@ -102,6 +103,7 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
         task_work.load_progress,
         task_work.close_task,
         opening.discard_task,
+        Notifying(tasks).notify_person,
         run_steps.run_commands,
         agents.open_agent,
         agents.close_agent,

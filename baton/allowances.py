@@ -10,7 +10,7 @@ from decimal import ROUND_DOWN, Decimal
 from baton.agent import exceeded, remaining
 from baton.messages import TurnLimits
 from baton.pricing import Usage
-from baton.wording import number
+from baton.wording import counted, number
 
 SMALLEST_USD = Decimal("0.000001")
 """Parts are rounded down to it, so that no rounding adds up beyond the cap."""
@@ -119,9 +119,9 @@ class Allowances:
         """Which limit leaves nothing for another chain, in a sentence. A running chain may still return something."""
         left, cap = self.left(), self.cap
         if left.model_calls is not None and left.model_calls <= 0:
-            return f"the limit of {number(cap.model_calls or 0)} model calls is reached"
+            return f"the limit of {counted(cap.model_calls or 0, 'model call')} is reached"
         if left.output_tokens is not None and left.output_tokens <= 0:
-            return f"the limit of {number(cap.output_tokens or 0)} output tokens is reached"
+            return f"the limit of {counted(cap.output_tokens or 0, 'output token')} is reached"
         if left.cost_usd is not None and left.cost_usd <= 0:
             return f"the cost limit of {cap.cost_usd or 0:.2f} USD is reached"
         return None

@@ -395,6 +395,24 @@ class Published(Stored):
     repository: str
 
 
+class Notify(Stored):
+    """Input of `notify_person`: a task began to wait for a person, or has ended."""
+
+    task_id: str
+    event: Literal["waiting", "ended"]
+    text: str
+    state: str = ""
+    attention_id: str = ""
+    kind: str = ""
+    choices: tuple[str, ...] = ()
+
+
+class Notified(Stored):
+    """Result of `notify_person`: why it did not work; empty where it did."""
+
+    fault: str = ""
+
+
 class Artifact(Stored):
     """One file for people: a name below the artifacts folder and the value it holds."""
 

@@ -123,7 +123,9 @@ class Settings(_Section):
     )
     review_lenses: tuple[str, ...] = Field(default=(), description="What a review looks at beside correctness")
     sandbox: SandboxMode = Field(default="auto", description="Whether commands run in a sandbox")
-    notify: str | None = Field(default=None, description="Command to run when a task waits for a person or ends")
+    notify: str | None = Field(
+        default=None, description="Command to run when a task waits for a person or ends; desktop: a notification there"
+    )
     prices: dict[str, Price] = Field(default_factory=dict, description="USD per million tokens, by model id")
 
     @property

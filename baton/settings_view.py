@@ -5,7 +5,7 @@ from typing import Any
 
 from baton.settings import Layer, Settings
 
-NOT_YET = ("review", "reviewLenses", "notify")
+NOT_YET = ("review", "reviewLenses")
 """Settings that are understood and checked, but not acted upon yet; nobody shall rely on them."""
 
 

@@ -81,6 +81,7 @@ async def close(run: TaskRun, left: Left, *, cancelled: bool = False, failure: s
         summary="put the workspaces away",
         **policies.GIT,
     )
+    await run.notices.ended(str(state), run.status.summary)
     run.enter(str(state))
     await workflow.wait_condition(workflow.all_handlers_finished)
     return report.task_result(facts)

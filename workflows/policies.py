@@ -53,6 +53,14 @@ OPEN: dict[str, Any] = {**_COMMON, "start_to_close_timeout": timedelta(minutes=3
 COMMANDS: dict[str, Any] = {**_COMMON, "start_to_close_timeout": timedelta(hours=1), "retry_policy": _retry(10)}
 """A slice of a step's commands, its set-up and its longest command; a retry goes on behind the last checkpoint."""
 
+NOTIFY: dict[str, Any] = {
+    **_COMMON,
+    "start_to_close_timeout": timedelta(minutes=1),
+    "schedule_to_close_timeout": timedelta(minutes=5),
+    "retry_policy": _retry(2),
+}
+"""Telling a person; a host that stays away does not hold the task up."""
+
 GATE_ATTEMPTS = 10
 """A gate that fails is a result; what is tried again is only a worker that died, and that may happen several times."""
 

@@ -51,6 +51,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.attention import Attention, HeldBack
     from workflows.keeping import Keeping
     from workflows.limits import Limits
+    from workflows.notices import Notices
     from workflows.versions import LIMITS_ASK, PROGRESS
 
 PHASE_KEY = SearchAttributeKey.for_keyword(SEARCH_PHASE)
@@ -88,6 +89,7 @@ class TaskRun:
         self.baseline: tuple[GateResult, ...] | None = None
         self.verdicts: tuple[GateVerdict, ...] = ()
         self.limits = Limits(self)
+        self.notices = Notices(self)
         self.books = Allowances(kept_for_integrator=1 if task.integration else 0)
         self.time_is_up = False
         self.guidance: list[Remark] = []
@@ -279,6 +281,7 @@ class TaskRun:
     def show(self) -> None:
         """Bring the views up to date: status, current details, search attribute of what is waited for."""
         items = self.attention.items
+        known = {item.id for item in self.status.attention}
         if tuple(i.id for i in items) != tuple(i.id for i in self.status.attention):
             self._make_searchable(ATTENTION_KEY.value_set(items[0].kind if items else ""))
         state = self.status.state
@@ -293,6 +296,9 @@ class TaskRun:
             }
         )
         workflow.set_current_details(details_markdown(self.status, workflow.now()))
+        for item in items:
+            if item.id not in known:
+                self.notices.waits(item)
 
     def _make_searchable(self, *updates: SearchAttributeUpdate[str]) -> None:
         """Set search attributes where the server has them; upserting an unknown one would wedge the workflow."""

@@ -27,6 +27,7 @@ from activities.agents import Agents
 from activities.credentials import Credentials
 from activities.merging import Merging
 from activities.model import Model
+from activities.notifying import Notifying
 from activities.opening import Opening
 from activities.run_steps import RunSteps
 from activities.task_folder import TaskFolder, Tasks
@@ -171,6 +172,7 @@ async def running_rig(address: str, folder: Path) -> AsyncIterator[Rig]:
             Opening(tasks, model, TASK_QUEUE, folder / "home", searchable=False),
             TaskWork(tasks, credentials),
             Merging(tasks),
+            Notifying(tasks),
             RunSteps(tasks, credentials),
             Agents(tasks, model, credentials=credentials),
             Turns(tasks, model, credentials),
