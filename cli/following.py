@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Protocol
 import typer
 
 from baton.states import TaskState
+from cli.dialog import Dialog, Reply
+from cli.exits import Refused, ServiceError
+from cli.keys import keys
 from cli.look import Look
 from cli.progress import news, news_line, progress
 from cli.tasks import Ending, Task
@@ -47,12 +50,15 @@ class PlainView:
 class LiveView:
     """The tree, drawn again several times a second, so that clocks run and a resize is followed."""
 
-    def __init__(self) -> None:
+    def __init__(self, dialog: Dialog | None = None) -> None:
         self._look: Look | None = None
+        self._dialog = dialog
 
     def take(self, look: Look) -> None:
         """Show this from now on."""
         self._look = look
+        if self._dialog is not None:
+            self._dialog.about(look.status.attention)
 
     def draw(self) -> "RenderableType":
         """The tree now, with as many happenings as the height allows."""
@@ -60,9 +66,10 @@ class LiveView:
 
         if self._look is None:
             return ""
-        now = datetime.now(UTC)
-        room = console().height - 1 - len(progress(self._look, now, happenings=0))
-        return Group(*(styled(line) for line in progress(self._look, now, happenings=max(0, min(8, room)))))
+        now, below = datetime.now(UTC), self._dialog.lines() if self._dialog is not None else []
+        room = console().height - 1 - len(progress(self._look, now, happenings=0)) - len(below)
+        lines = [*progress(self._look, now, happenings=max(0, min(8, room))), *below]
+        return Group(*(styled(line) for line in lines))
 
 
 async def follow(task: Task, *, patient: bool, view: View) -> tuple[Look, Ending | None]:
@@ -86,9 +93,29 @@ async def follow_here(task: Task, *, machine: bool = False, patient: bool = Fals
     if machine or not is_terminal():
         view = PlainView(lambda text: typer.echo(text, err=machine))
         return await follow(task, patient=patient, view=view)
-    live = LiveView()
-    with _live(live):
-        return await follow(task, patient=True, view=live)
+    dialog, answers = Dialog(), set[asyncio.Task[None]]()
+
+    def pressed(key: str) -> None:
+        if (reply := dialog.press(key)) is not None:
+            answer = asyncio.create_task(_send(task, reply, dialog))
+            answers.add(answer)
+            answer.add_done_callback(answers.discard)
+
+    with keys(pressed) as there_are_keys:
+        live = LiveView(dialog if there_are_keys else None)
+        with _live(live):
+            return await follow(task, patient=True, view=live)
+
+
+async def _send(task: Task, reply: Reply, dialog: Dialog) -> None:
+    """Tell the task what was answered with keys, and the person what it says."""
+    given = {"attention_id": reply.item.id, "choice": reply.choice, "comment": reply.comment}
+    try:
+        said = await task.tell("answer", given)
+    except (Refused, ServiceError) as error:
+        dialog.say(str(error))
+    else:
+        dialog.say(said or "it was sent; no worker answers now: it is taken as soon as one is back")
 
 
 async def accepted(task: Task, limit_seconds: float = 10) -> Ending | None:
