@@ -64,8 +64,8 @@ def ending_json(look: Look, ending: Ending, page: str | None) -> dict[str, Any]:
     return shown | {"ui_url": page}
 
 
-def plan_lines(plan: dict[str, Any], output_price_usd: str | None) -> list[Line]:
-    """A plan that was only made, with what it may cost. `output_price_usd`: of a million output tokens."""
+def plan_lines(plan: dict[str, Any]) -> list[Line]:
+    """A plan that was only made, with what it may cost: the answer of the query `plan`."""
     steps = plan.get("plan") or []
     lines = [Line(f"Plan: {counted(len(steps), 'step')}, mode {plan.get('mode', '')}", Tone.STRONG)]
     for step in steps:
@@ -75,20 +75,16 @@ def plan_lines(plan: dict[str, Any], output_price_usd: str | None) -> list[Line]
         facts += [f"after {after}"] if after else []
         facts += [f"about {number(t)} output tokens"] if (t := step.get("estimated_output_tokens")) else []
         lines += [Line(", ".join(facts), Tone.FAINT, indent=3)] if facts else []
-    lines += _estimate(steps, output_price_usd)
+    lines += _estimate(plan)
     return [*lines, *(Line(f"note: {note}", Tone.FAINT) for note in plan.get("notes") or ())]
 
 
-def _estimate(steps: list[dict[str, Any]], output_price_usd: str | None) -> list[Line]:
-    from decimal import Decimal
+def _estimate(plan: dict[str, Any]) -> list[Line]:
+    from baton.estimates import Estimate
 
-    tokens = sum(step.get("estimated_output_tokens") or 0 for step in steps)
-    if not tokens:
-        return [Line("The plan names no token estimates, so no cost can be told.", Tone.FAINT)]
-    text = f"Estimate: {number(tokens)} output tokens"
-    if output_price_usd is not None:
-        text += f", at least {tokens * Decimal(output_price_usd) / 1_000_000:.2f} USD (input tokens come on top)"
-    return [Line(text)]
+    if not plan.get("estimate"):
+        return []
+    return [Line(f"{Estimate.model_validate(plan['estimate']).told()}.")]
 
 
 def _figures(items: ItemCounts, usage: Usage, agents: int, handoffs: int) -> list[Line]:

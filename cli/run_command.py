@@ -164,18 +164,17 @@ async def _start_and_follow(
         return ExitCode.DONE
     if not as_json:
         show([Line(f"Task {task_id} started.", Tone.FAINT)])
-    planned_with = _executor_model(order) if order.input.plan_only else None
-    return await follow_to_end(task, service, as_json=as_json, planned_with=planned_with)
+    return await follow_to_end(task, service, as_json=as_json, with_plan=order.input.plan_only)
 
 
-async def follow_to_end(task: Any, service: "Service", *, as_json: bool, planned_with: str | None = None) -> ExitCode:
+async def follow_to_end(task: Any, service: "Service", *, as_json: bool, with_plan: bool = False) -> ExitCode:
     """Follow a task and say how it ended, or what it waits for; the exit code.
 
-    `planned_with`: the task only plans; the plan is shown, with what this executor's model would cost.
+    `with_plan`: the task only plans; the plan is shown, with what it would likely cost.
     """
     from cli.access import page
     from cli.following import follow_here
-    from cli.outcome import ending_json, ending_lines, exit_code
+    from cli.outcome import ending_json, ending_lines, exit_code, plan_lines
     from cli.progress import waiting
 
     look, ending = await follow_here(task, machine=as_json)
@@ -189,13 +188,13 @@ async def follow_to_end(task: Any, service: "Service", *, as_json: bool, planned
     if ending.bad_input:
         remark(f"orchestrate: {ending.fault}")
         return ExitCode.BAD_INPUT
-    plan = await task.plan() if planned_with else {}
+    plan = await task.plan() if with_plan else {}
     if as_json:
         show_json(ending_json(look, ending, address) | ({"plan": plan} if plan else {}))
     else:
         show(ending_lines(look, ending, address))
-        if plan and planned_with:
-            _show_plan(plan, planned_with)
+        if plan:
+            show(plan_lines(plan))
     return exit_code(ending)
 
 
@@ -206,20 +205,6 @@ def say_how_to_come_back(task_id: str, service: "Service") -> None:
     program = command_for(service.directory.parent)
     remark(f"The task goes on. Follow it again: {program} watch {task_id}")
     remark(f"Stop it: {program} cancel {task_id}")
-
-
-def _executor_model(order: "Order") -> str:
-    from baton.settings import RoleModels
-
-    return RoleModels.model_validate(order.input.settings.get("models", {})).of("executor")
-
-
-def _show_plan(plan: dict[str, Any], executor_model: str) -> None:
-    from baton.pricing import PRICES
-    from cli.outcome import plan_lines
-
-    tiers = PRICES.get(executor_model)
-    show(plan_lines(plan, str(tiers[0].output) if tiers else None))
 
 
 def _say_started(service: "Service", task_id: str, *, as_json: bool) -> None:

@@ -59,7 +59,9 @@ class OrchestrationWorkflow:
     @workflow.query
     def plan(self, request: dict[str, Any] | None = None) -> dict[str, Any]:
         """The plan with item counts; with `{"step": 2, "offset": 0, "limit": 200}` the items of one step."""
-        return rows.plan_rows(self._planning.plan, request or {})
+        shown = rows.plan_rows(self._planning.plan, request or {})
+        estimate = self._run.estimate() if "step" not in shown else None
+        return shown | ({"estimate": estimate.model_dump(mode="json")} if estimate else {})
 
     @workflow.query
     def ledger(self, request: dict[str, Any] | None = None) -> dict[str, Any]:

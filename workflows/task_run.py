@@ -18,6 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.tasks import TaskWork
     from baton.allowances import Allowances
     from baton.durations import format_duration
+    from baton.estimates import Estimate, plan_estimate
     from baton.findings import GateResult, GateVerdict, not_run
     from baton.knowledge import Knowledge
     from baton.ledger import ItemRecord
@@ -420,9 +421,18 @@ class TaskRun:
         settings = self.opened.settings
         if self.input.plan_only or not settings.require_approval or phase not in settings.approve_phases:
             return None
-        return await self.attention.ask(
-            "approval", f"Approve {phase}?", ("approve", "reject"), stays=stays, phase=phase
-        )
+        question, estimate = f"Approve {phase}?", self.estimate() if phase == "planning" else None
+        if estimate is not None:
+            question = f"{question} {estimate.told()}."
+        return await self.attention.ask("approval", question, ("approve", "reject"), stays=stays, phase=phase)
+
+    def estimate(self) -> Estimate | None:
+        """What the steps of the plan that have no result yet will likely need."""
+        if self.plan is None or self._opened is None:
+            return None
+        left = tuple(step for step in self.plan.plan if step.step not in self.results)
+        plan = self.plan.model_copy(update={"plan": left})
+        return plan_estimate(plan, self.opened.settings, integration=self.input.integration)
 
     # --- files and git -------------------------------------------------------------------------------------------
 

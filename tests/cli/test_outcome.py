@@ -89,18 +89,23 @@ def test_exit_codes(ending: Ending, code: ExitCode) -> None:
 def test_a_plan_is_shown_with_its_estimate() -> None:
     plan = {
         "mode": "orchestrated",
+        "estimate": {
+            "low": {"agents": 2, "output_tokens": 3_500, "cost_usd": "0.05"},
+            "likely": {"agents": 2, "output_tokens": 5_000, "cost_usd": "0.11"},
+            "high": {"agents": 4, "output_tokens": 12_000, "cost_usd": "0.4"},
+        },
         "notes": ["step 3 waits for step 2: both own a.py"],
         "plan": [
             {"step": 1, "agent_type": "analyzer", "description": "Look", "items": 0, "estimated_output_tokens": 5_000},
             {"step": 2, "agent_type": "converter", "description": "Convert", "items": 30, "depends_on": [1]},
         ],
     }
-    assert [plain(line) for line in plan_lines(plan, "10")] == [
+    assert [plain(line) for line in plan_lines(plan)] == [
         "Plan: 2 steps, mode orchestrated",
         "  1. analyzer: Look",
         "      about 5 000 output tokens",
         "  2. converter: Convert",
         "      30 items, after 1",
-        "Estimate: 5 000 output tokens, at least 0.05 USD (input tokens come on top)",
+        "Expected: 2 agents (2 to 4), 5 000 output tokens (3 500 to 12 000), 0.11 USD (0.05 to 0.40).",
         "note: step 3 waits for step 2: both own a.py",
     ]
