@@ -85,6 +85,7 @@ class Agents:
             step=assignment.step.step if assignment.step else None,
             start_commit=assignment.start_commit,
             predecessor_head=assignment.predecessor_head,
+            conflicted=assignment.conflict.names if assignment.conflict else (),
         )
         head = await asyncio.to_thread(folder.conversations.start, opening)
         gaps = _gaps(assignment, datetime.now(UTC))

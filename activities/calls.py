@@ -148,11 +148,15 @@ class Calls:
     async def _evidence(self, call: ToolCall, work: Work) -> Evidence:
         changed: Sequence[str] = ()
         files: Sequence[str] = ()
+        unresolved: Sequence[str] = ()
         repository = self.folder.repository
         if call.name == "complete_item":
             workspace = self.folder.workspace(self.request.workspace)
             changes = await repository.changed_paths(workspace, self.conversation.opening.start_commit)
             changed = [change.path for change in changes]
+        elif call.name == "submit_resolution":
+            workspace, opening = self.folder.workspace(self.request.workspace), self.conversation.opening
+            unresolved = await repository.resolutions().marked(workspace, opening.start_commit, opening.conflicted)
         elif call.name == "submit_plan":
             files = await repository.list_files(self.conversation.opening.start_commit)
         return Evidence(
@@ -163,6 +167,7 @@ class Calls:
             files=frozenset(files),
             task_id=self.request.task_id,
             missing_outputs=frozenset(self._missing_outputs()) if call.name == "finish_step" else (),
+            unresolved=unresolved,
         )
 
     def _missing_outputs(self) -> list[str]:

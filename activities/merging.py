@@ -52,7 +52,7 @@ class Merging:
             conflict = None
             if outcome.kind is MergeKind.CONFLICT:
                 folded = await folder.repository.resolutions().fold(request.branches)
-                conflict = await _conflict(folder, folded, request.step)
+                conflict = (await _conflict(folder, folded, request.step)).without_versions()
         merged = outcome.kind in {MergeKind.MERGED, MergeKind.ALREADY}
         told = "merged" if merged else "conflict" if outcome.conflicts else "nothing to merge"
         trace.write("merge", step=request.step, outcome=told, paths=outcome.conflicts[:50])

@@ -20,7 +20,7 @@ from baton.merge_tree import SUBMODULE_MODE, ConflictedPath, ConflictKind, Versi
 from baton.merging import PATHS_KEPT, PathConflict, Side
 
 TRAILER_CONFLICT = "Baton-Conflict"
-VERSION_CHARACTERS = 6_000
+VERSION_CHARACTERS = 4_000
 """Of a version that the working tree does not show; the whole of all versions is in the repository."""
 VERSIONS_SHOWN = 12
 LINES_NAMED = 5
@@ -91,6 +91,18 @@ class Resolutions:
         more = len(found) - FAULTS_NAMED
         return (*found[:FAULTS_NAMED], *((f"{more} more faults of these kinds",) if more > 0 else ()))
 
+    async def marked(self, workspace: Path, commit: str, names: Sequence[str]) -> tuple[str, ...]:
+        """Which of these files still hold markers on disk, with line numbers, before anything is committed."""
+        found = []
+        for name in names:
+            place = workspace / name
+            if place.is_symlink() or not place.is_file():
+                continue
+            known = await self._lines_before(commit, name.encode(), None)
+            if lines := left_markers(await asyncio.to_thread(place.read_bytes), known):
+                found.append(_marked(name, lines))
+        return tuple(found[:FAULTS_NAMED])
+
     async def changes(self, before: str, after: str) -> list[Change]:
         """What differs between two commits."""
         return await self._result.changes(before, after)
@@ -114,8 +126,7 @@ class Resolutions:
             known = await self._lines_before(commit, path, paths.get(path))
             lines = left_markers(await self._blob(entries[path].blob), known)
             if lines:
-                numbers = ", ".join(map(str, lines[:LINES_NAMED])) + (" …" if len(lines) > LINES_NAMED else "")
-                found.append(f"{path_text(path)} still holds conflict markers (line {numbers})")
+                found.append(_marked(path_text(path), lines))
         return found
 
     async def _made_up_names(self, commit: str, conflicts: Sequence[ConflictedPath]) -> list[bytes]:
@@ -200,6 +211,11 @@ def _parsed(rows: Iterable[bytes]) -> Iterable[tuple[bytes, Version]]:
         described, _, path = row.partition(b"\t")
         mode, _, blob = described.decode().split()
         yield path, Version(mode=mode, blob=blob)
+
+
+def _marked(path: str, lines: Sequence[int]) -> str:
+    numbers = ", ".join(map(str, lines[:LINES_NAMED])) + (" …" if len(lines) > LINES_NAMED else "")
+    return f"{path} still holds conflict markers (line {numbers})"
 
 
 def _row(path: bytes, version: Version | None, digits: int) -> bytes:

@@ -26,7 +26,8 @@ NO_ANSWER = "No answer was given. Decide yourself what serves the task best, and
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known at the moment of a call. `changed`: paths that differ from where the step started."""
+    """What is known at the moment of a call. `changed`: paths that differ from where the step started. `unresolved`:
+    places that still hold conflict markers."""
 
     facts: AgentFacts
     agent_id: str
@@ -35,6 +36,7 @@ class Evidence:
     files: Collection[str] = ()
     task_id: str = ""
     missing_outputs: Collection[str] = ()
+    unresolved: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,19 @@ def _submit_plan(arguments: dict[str, Any], evidence: Evidence) -> Judgement:
     return Judgement("The plan is accepted.", facts=_submitted("submit_plan", plan.model_dump(mode="json")))
 
 
+def _submit_resolution(arguments: dict[str, Any], evidence: Evidence) -> Judgement:
+    """Markers come back once; left again, they say that a person must decide."""
+    left = list(evidence.unresolved)
+    if left and not evidence.facts.refused_submissions:
+        return Judgement(
+            f"The conflict is not resolved: {'; '.join(left)}. Resolve these places and submit again. Where a person "
+            "must decide, leave the markers, say in rationale what is to be decided, and submit again.",
+            is_error=True,
+            facts=TurnFacts(refused_submissions=1),
+        )
+    return Judgement("Received.", facts=_submitted("submit_resolution", arguments | {"unresolved": left}))
+
+
 def _submit(tool: str) -> Callable[[dict[str, Any], Evidence], Judgement]:
     def judge_submission(arguments: dict[str, Any], _: Evidence) -> Judgement:
         return Judgement("Received.", facts=_submitted(tool, arguments))
@@ -175,7 +190,7 @@ JUDGES: dict[str, Callable[[dict[str, Any], Evidence], Judgement]] = {
     "finish_step": _finish_step,
     "submit_plan": _submit_plan,
     "submit_review": _submit("submit_review"),
-    "submit_resolution": _submit("submit_resolution"),
+    "submit_resolution": _submit_resolution,
     "submit_integration": _submit("submit_integration"),
 }
 """The bookkeeping tools; every other tool is a file tool or `bash`."""

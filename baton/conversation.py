@@ -109,6 +109,7 @@ class Opening(Stored):
     step: int | None = None
     start_commit: str = ""
     predecessor_head: str | None = None
+    conflicted: tuple[str, ...] = ()
 
 
 class Turn(Stored):

@@ -4,10 +4,12 @@ A conflict names both sides: the step that is merged and the steps whose commits
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Literal
+from datetime import timedelta
+from typing import Any, Literal
 
 from pydantic import Field
 
+from baton.findings import GateKind, GateOutcome, GateResult, GateSpec
 from baton.knowledge import Entry, Knowledge
 from baton.ledger import ItemRecord, ItemStatus
 from baton.merge_tree import ConflictKind
@@ -27,6 +29,19 @@ OURS, THEIRS, AGENT, REDO, EDIT = "ours", "theirs", "agent", "redo", "edit"
 CHOICES = (OURS, THEIRS, AGENT, REDO, EDIT)
 
 Side = Literal["ours", "theirs"]
+Settling = Literal["agent", "edit", "ours", "theirs"]
+"""What is verified or done in a workspace where a conflict is laid out."""
+
+CHEAP = timedelta(minutes=1)
+QUICK = timedelta(seconds=10)
+"""After every merge those gates run that were fast on the base commit; tests only when they are over at once."""
+_LIMITS = {
+    GateKind.LINT: CHEAP,
+    GateKind.TYPES: CHEAP,
+    GateKind.BUILD: CHEAP,
+    GateKind.TEST: QUICK,
+    GateKind.CUSTOM: QUICK,
+}
 
 _WORDS = {
     ConflictKind.SUBMODULE: "both moved the submodule",
@@ -91,6 +106,11 @@ class Conflict(Stored):
         """The steps that take part."""
         return (*(() if self.step is None else (self.step,)), *self.others)
 
+    def without_versions(self) -> "Conflict":
+        """The same without the text of the sides, for who does not resolve it."""
+        paths = tuple(path.model_copy(update={"versions": {}}) for path in self.paths)
+        return self.model_copy(update={"paths": paths})
+
     def described(self) -> str:
         """What conflicts, in a line."""
         named = ", ".join(path.line() for path in self.paths[:PATHS_NAMED])
@@ -137,7 +157,7 @@ class SettleConflict(Stored):
     workspace: str
     commit: str
     branch: str
-    choice: Literal["agent", "edit", "ours", "theirs"]
+    choice: Settling
     owners: tuple[int, ...] = ()
 
 
@@ -146,6 +166,32 @@ class SettledConflict(Stored):
 
     commit: str = ""
     faults: tuple[str, ...] = ()
+
+
+def cheap_gates(gates: Sequence[GateSpec], baseline: Sequence[GateResult]) -> tuple[GateSpec, ...]:
+    """The gates to run after every merge, judged by how long they took on the base commit."""
+    cheap = {
+        result.name
+        for result in baseline
+        if result.outcome is not GateOutcome.INCONCLUSIVE
+        and timedelta(seconds=result.duration_seconds) <= _LIMITS.get(result.kind, timedelta(-1))
+    }
+    return tuple(gate for gate in gates if gate.name in cheap)
+
+
+def settling(choice: str) -> Settling:
+    """A person's choice that a workspace is settled by. ValueError for one that is no such choice."""
+    match choice:
+        case "ours" | "theirs" | "edit":
+            return choice
+    raise ValueError(f"{choice!r} settles nothing")
+
+
+def sent_back(faults: Sequence[str]) -> str:
+    """What the resolver is told whose work is not taken yet."""
+    return (
+        "Your working copy holds a resolution that was not taken. Mend it and submit again: " + "; ".join(faults) + "."
+    )
 
 
 def conflict_ownership(paths: Iterable[str], steps: Iterable[PlanStep], owners: Collection[int]) -> Ownership:
@@ -191,9 +237,19 @@ def redo_guidance(conflict: Conflict, comment: str) -> str:
     )
 
 
-def given_up_items(records: Iterable[ItemRecord], conflict: Conflict) -> tuple[ItemRecord, ...]:
-    """The records of a step whose version gave way to the result's: items in conflict are not done (invariant 2)."""
-    lost = set(conflict.names)
+def finding_of(resolution: Resolution) -> dict[str, Any]:
+    """How a conflict was resolved, in the form of a step's findings."""
+    why = f" ({resolution.rationale})" if resolution.rationale else ""
+    return {
+        "finding": f"a merge conflict was resolved by {resolution.by}: {resolution.resolution}{why}",
+        "files": list(resolution.paths),
+        "severity": "low",
+        "suggested_action": "look at these files in the result",
+    }
+
+
+def given_up_items(records: Iterable[ItemRecord], lost: Collection[str]) -> tuple[ItemRecord, ...]:
+    """The records of a step whose version gave way to the result's: of the `lost` paths none is done (invariant 2)."""
     note = "a person kept the result's version where this step's conflicted"
     return tuple(
         record.model_copy(update={"status": ItemStatus.SKIPPED, "note": note})

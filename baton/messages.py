@@ -17,7 +17,7 @@ from baton.findings import GateResult, GateSpec, GateVerdict
 from baton.knowledge import Entry, Knowledge
 from baton.ledger import ItemCounts, ItemRecord
 from baton.manifest import HandoffReason, Link, Manifest
-from baton.merging import Conflict, Resolution
+from baton.merging import Conflict, PreparedConflict, Resolution
 from baton.models import Stored
 from baton.names import TASK_QUEUE
 from baton.plan import HandoffStrategy, Plan, PlanDraft, PlanStep
@@ -99,6 +99,26 @@ class ChainTotals(Stored):
     handoffs: int = 0
     turns: int = 0
     fruitless: int = 0
+
+    def __add__(self, other: "ChainTotals") -> "ChainTotals":
+        return ChainTotals(**{name: getattr(self, name) + getattr(other, name) for name in ChainTotals.model_fields})
+
+
+class Redone(Stored):
+    """A step that is done again: how often by now, why, and what it used before. `wanted`: it has yet to begin."""
+
+    times: int
+    guidance: str
+    totals: ChainTotals = ChainTotals()
+    wanted: bool = False
+
+
+class WaitingConflict(Stored):
+    """A conflict that is laid out in a workspace and waits for a person; `branches`: what is to be merged with it."""
+
+    workspace: str
+    branches: tuple[str, ...]
+    prepared: PreparedConflict
 
 
 class Assignment(Stored):

@@ -13,7 +13,16 @@ from pydantic import Field
 from baton.findings import GateResult, GateVerdict
 from baton.knowledge import Entry, Knowledge
 from baton.ledger import ItemRecord, RecordGroup, grouped, ungrouped
-from baton.messages import AgentResult, HandoffRow, OpenedTask, StepResult, TaskInput, WriteArtifacts
+from baton.messages import (
+    AgentResult,
+    HandoffRow,
+    OpenedTask,
+    Redone,
+    StepResult,
+    TaskInput,
+    WaitingConflict,
+    WriteArtifacts,
+)
 from baton.models import Stored
 from baton.plan import Plan, PlanStep
 from baton.pricing import Usage
@@ -71,6 +80,8 @@ class Progress(Stored):
     open, and the ends of those of its chains that are through, by their label (`labels`: all of them). `merged`: the
     tips of branches that are on the result, by label. `earlier`: by step, from before a resume. `baseline`: None before
     it is known.
+    `after_merges`: what the cheap gates said after each step was merged. `resolutions`: conflicts laid out so far.
+    `again`: steps that a person had done again. `conflicts`: laid out, and waiting for a person.
     """
 
     revision: str = ""
@@ -103,6 +114,10 @@ class Progress(Stored):
     baseline: tuple[GateResult, ...] | None = None
     verdicts: tuple[GateVerdict, ...] = ()
     integration: dict[str, Any] = Field(default_factory=dict)
+    after_merges: dict[int, tuple[GateVerdict, ...]] = Field(default_factory=dict)
+    resolutions: int = 0
+    again: dict[int, Redone] = Field(default_factory=dict)
+    conflicts: dict[int, WaitingConflict] = Field(default_factory=dict)
 
     @property
     def ledger(self) -> dict[int, tuple[ItemRecord, ...]]:

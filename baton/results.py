@@ -5,10 +5,12 @@ States are computed from the ledger and the gates, never from what an agent says
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from baton.facts import Submission
 from baton.findings import GateVerdict, ready
 from baton.ledger import ItemCounts, ItemRecord, ItemStatus, counts, merge
+from baton.merging import finding_of
 from baton.messages import AgentResult, ChainTotals, MergedStep, StepResult
 from baton.plan import PlanStep
 from baton.pricing import Usage
@@ -30,7 +32,7 @@ def step_result(step: PlanStep, agent: AgentResult, merged: MergedStep | None) -
         description=step.description,
         status=_status(agent, item_counts, said.get("status"), merged),
         summary=said.get("summary", "") or agent.detail,
-        findings=tuple(said.get("findings", ())),
+        findings=(*said.get("findings", ()), *_resolved(merged)),
         criteria=tuple(said.get("criteria", ())),
         files_changed=merged.files_changed if merged else (),
         blockers=tuple(blockers),
@@ -41,6 +43,10 @@ def step_result(step: PlanStep, agent: AgentResult, merged: MergedStep | None) -
         usage=agent.totals.usage,
         commit=merged.commit if merged and merged.merged else None,
     )
+
+
+def _resolved(merged: MergedStep | None) -> tuple[dict[str, Any], ...]:
+    return (finding_of(merged.resolution),) if merged is not None and merged.resolution is not None else ()
 
 
 def combined(step: PlanStep, chains: Sequence[AgentResult], not_started: Sequence[str] = ()) -> AgentResult:

@@ -7,6 +7,7 @@ from typing import Any
 from emulator.breakage import ordered
 from emulator.catalogue import STAND_IN
 from emulator.dialogue import Dialogue
+from emulator.errands import Errands
 from emulator.items import ItemWork
 from emulator.reply import Block, Text, ToolUse
 
@@ -31,6 +32,8 @@ class Executor:
             return self._hand_off("The budget is spent, so I hand off at once.")
         if (told := ordered(dialogue)) is not None:
             return told
+        if (errands := Errands(dialogue)).wanted:
+            return errands.respond()
         if not self._has_items:
             return self._analyse()
         work = self._current

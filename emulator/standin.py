@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from emulator import judges
+from emulator import judges, resolver
 from emulator.catalogue import STAND_IN
 from emulator.dialogue import Dialogue, read_dialogue
 from emulator.executor import Executor
@@ -18,7 +18,7 @@ _ROLES: dict[str, Callable[[Dialogue], list[Block]]] = {
     "executor": lambda dialogue: Executor(dialogue).respond(),
     "integrator": judges.integrate,
     "reviewer": judges.review,
-    "resolver": judges.resolve,
+    "resolver": resolver.resolve,
     "summarizer": judges.summarize,
 }
 

@@ -16,8 +16,9 @@ with workflow.unsafe.imports_passed_through():
     from baton.assignments import executor_assignment
     from baton.command_results import nothing_to_take, without_failures
     from baton.knowledge import needs_of
-    from baton.ledger import ItemCounts
-    from baton.messages import AgentResult, MergedStep, StepResult
+    from baton.ledger import ItemCounts, counts, merge
+    from baton.merging import OURS, given_up_items
+    from baton.messages import AgentResult, Assignment, MergedStep, Redone, StepResult
     from baton.plan import Plan, PlanStep, execution_order
     from baton.results import broken, combined, not_attempted, nothing_needed, step_result, unmerged
     from baton.resume import put_together, rest
@@ -27,6 +28,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.states import AgentEnd, StepStatusWord
     from baton.status_changes import with_step
     from workflows.attention import HeldBack
+    from workflows.merging import MergeQueue
     from workflows.run_steps import run_commands
     from workflows.task_run import TaskRun, raise_if_cancelled
 
@@ -49,7 +51,8 @@ class Execution:
             if step.step not in run.results
             for unit in units(step, settings.budget)
         }
-        self._merging = asyncio.Lock()
+        self._queue = MergeQueue(run, plan, self._slots)
+        self._again = run.again
         self._first_started = False
 
     async def run(self) -> None:
@@ -92,6 +95,8 @@ class Execution:
         step = rest(self._with_failures(step), run.earlier.get(step.step))
         try:
             result = self._hindrance(step) or await self._step(step)
+            while self._is_to_do_again(step):
+                result = await self._step(step)
         except HeldBack:
             return True
         except ActivityError as error:
@@ -166,14 +171,17 @@ class Execution:
             run.status = with_step(run.status, step.step, state="running")
             run.show()
             start = run.starts.setdefault(step.step, run.head)
-            ran = await run_commands(run, step, f"step-{unit.label}", start, failures_are_taken=taken)
+            ran = await run_commands(run, step, self._workspace(unit), start, failures_are_taken=taken)
         return await self._merged(step, ran, [unit])
 
     async def _merged(self, step: PlanStep, agent: AgentResult, pieces: Sequence[Unit]) -> StepResult:
         """The step's result, with what its pieces did on the result of the task."""
-        merged = await self._merge(step, pieces) if pieces else None
+        agent = self._with_earlier(step, agent)
+        merged = await self._merge(step, pieces, agent) if pieces else None
         if merged is not None and merged.conflicts:
             agent = unmerged(agent, merged.conflicts)
+        elif merged is not None and merged.resolution is not None and merged.resolution.choice == OURS:
+            agent = agent.model_copy(update={"items": given_up_items(agent.items, merged.resolution.paths)})
         self._run.records[step.step] = agent.items
         return step_result(step, agent, merged)
 
@@ -198,6 +206,7 @@ class Execution:
             assignment = executor_assignment(
                 run.task_id, run.input, run.opened, self._plan, step, unit, start, run.knowledge, finished
             )
+            assignment = self._on_top(assignment, unit)
             try:
                 result = await run.agent(assignment, f"{run.task_id}/step-{unit.label}", self._share(unit))
             except HeldBack:
@@ -226,10 +235,45 @@ class Execution:
         except TimeoutError:
             return
 
-    async def _merge(self, step: PlanStep, pieces: Sequence[Unit]) -> MergedStep:
-        branches = tuple(f"step-{unit.label}" for unit in pieces)
-        async with self._merging:
-            return await self._run.merge(branches, step.step, report.commit_subject(step))
+    async def _merge(self, step: PlanStep, pieces: Sequence[Unit], agent: AgentResult) -> MergedStep | None:
+        """The step on the result; None when a person chose to have it done again."""
+        branches = tuple(self._workspace(unit) for unit in pieces)
+        summary = str(agent.submission.input.get("summary", "")) if agent.submission else agent.detail
+        merged = await self._queue.merge(step, branches, summary)
+        if isinstance(merged, MergedStep):
+            return merged
+        times = self._again[step.step].times + 1 if step.step in self._again else 1
+        self._again[step.step] = Redone(times=times, guidance=merged.guidance, totals=agent.totals, wanted=True)
+        return None
+
+    def _is_to_do_again(self, step: PlanStep) -> bool:
+        """Whether the step's last outcome was that it is done again; asked once for each."""
+        again = self._again.get(step.step)
+        if again is None or not again.wanted:
+            return False
+        self._again[step.step] = again.model_copy(update={"wanted": False})
+        self._run.step_is_over(step.step)
+        self._run.records[step.step] = rows = merge(step.items)
+        self._run.status = with_step(self._run.status, step.step, state="running", items=counts(rows))
+        return True
+
+    def _workspace(self, unit: Unit) -> str:
+        """Where a chain works; a step that is done again gets new workspaces."""
+        again = self._again.get(unit.step)
+        return (f"again-{again.times}-" if again else "") + f"step-{unit.label}"
+
+    def _on_top(self, assignment: Assignment, unit: Unit) -> Assignment:
+        """The assignment of a step that is done again: in a new workspace, and with the reason."""
+        again = self._again.get(unit.step)
+        if again is None:
+            return assignment
+        told = (*assignment.guidance, again.guidance)
+        return assignment.model_copy(update={"workspace": self._workspace(unit), "guidance": told})
+
+    def _with_earlier(self, step: PlanStep, agent: AgentResult) -> AgentResult:
+        """What the step used includes what it used before it was done again."""
+        again = self._again.get(step.step)
+        return agent if again is None else agent.model_copy(update={"totals": again.totals + agent.totals})
 
 
 async def _ended(chains: list[asyncio.Task[AgentResult | str]]) -> list[AgentResult | str | None]:

@@ -31,7 +31,7 @@ class Integration:
 
     def start_baseline(self) -> None:
         """Take the gates on the base commit, beside all that follows."""
-        self._baseline = asyncio.create_task(self._run.gates(self._run.opened.base_commit, "baseline"))
+        self._baseline = asyncio.create_task(self._take_baseline())
 
     async def settle_baseline(self) -> None:
         """Wait until the baseline is known."""
@@ -111,6 +111,11 @@ class Integration:
         for verdict in self._verdicts:
             word = str(verdict.status).replace("_", " ")
             self._run.happened(f"gate {verdict.name}: {word}" + (f" ({verdict.detail})" if verdict.detail else ""))
+
+    async def _take_baseline(self) -> tuple[GateResult, ...]:
+        results = await self._run.gates(self._run.opened.base_commit, "baseline")
+        self._run.baseline = results
+        return results
 
     async def _base_gates(self) -> tuple[GateResult, ...]:
         """The gates on the base commit, once they are through."""

@@ -19,7 +19,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.allowances import Allowances
     from baton.durations import format_duration
     from baton.estimates import Estimate, plan_estimate
-    from baton.findings import GateResult, GateVerdict, not_run
+    from baton.findings import GateResult, GateSpec, GateVerdict, not_run
     from baton.knowledge import Knowledge
     from baton.ledger import ItemRecord
     from baton.messages import (
@@ -33,10 +33,12 @@ with workflow.unsafe.imports_passed_through():
         MergedStep,
         MergeStep,
         OpenedTask,
+        Redone,
         RunGates,
         StepResult,
         TaskInput,
         TurnLimits,
+        WaitingConflict,
     )
     from baton.names import SEARCH_ATTENTION, SEARCH_PHASE, SEARCH_REPOSITORY
     from baton.plan import Plan
@@ -91,6 +93,10 @@ class TaskRun:
         self.verdicts: tuple[GateVerdict, ...] = ()
         self.limits = Limits(self)
         self.notices = Notices(self)
+        self.after_merges: dict[int, tuple[GateVerdict, ...]] = {}
+        self.resolutions = 0
+        self.again: dict[int, Redone] = {}
+        self.conflicts: dict[int, WaitingConflict] = {}
         self.books = Allowances(kept_for_integrator=1 if task.integration else 0)
         self.time_is_up = False
         self.guidance: list[Remark] = []
@@ -198,10 +204,13 @@ class TaskRun:
         self.merged, self.earlier = dict(progress.merged), dict(progress.earlier)
         self.knowledge, self.handoffs = knowledge_of(progress), list(progress.handoffs)
         self.baseline, self.verdicts = progress.baseline, progress.verdicts
+        self.after_merges, self.resolutions = dict(progress.after_merges), progress.resolutions
         limit = self.opened.settings.limits.duration
         self.time_is_up = limit is not None and self.active >= limit
         self.attention.take_up(progress)
         if is_kept:
+            # A resume begins what is left anew.
+            self.again, self.conflicts = dict(progress.again), dict(progress.conflicts)
             self._keeping.take_up(progress)
         self.show()
 
@@ -254,6 +263,10 @@ class TaskRun:
             knowledge=self.knowledge.entries,
             handoffs=tuple(self.handoffs),
             baseline=self.baseline,
+            after_merges=dict(self.after_merges),
+            resolutions=self.resolutions,
+            again=dict(self.again),
+            conflicts=dict(self.conflicts),
             verdicts=self.verdicts,
         )
 
@@ -460,14 +473,20 @@ class TaskRun:
             await self.write()
 
     async def gates(
-        self, commit: str, workspace: str, baseline: tuple[GateResult, ...] = (), watched: tuple[str, ...] = ()
+        self,
+        commit: str,
+        workspace: str,
+        baseline: tuple[GateResult, ...] = (),
+        watched: tuple[str, ...] = (),
+        chosen: tuple[GateSpec, ...] | None = None,
     ) -> tuple[GateResult, ...]:
-        """Run all gates on a commit. Gates that cannot be run are inconclusive; they never end the task.
+        """Run all gates, or the chosen ones, on a commit. Gates that cannot be run are inconclusive; they never end
+        the task.
 
         `baseline`: with it new failures are run again, and what became of the tests is looked at. `watched`: tests
         that failed newly before.
         """
-        gates = self.opened.gates
+        gates = self.opened.gates if chosen is None else chosen
         if not gates:
             return ()
         try:

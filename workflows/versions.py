@@ -14,3 +14,6 @@ BASELINE_FIRST = "baseline-first"
 
 NOTIFY = "notify"
 """A person is told by `notify` that the task waits or has ended."""
+
+MERGE_QUEUE = "merge-queue"
+"""Merges go in plan order among the steps that are ready, and the cheap gates run after each."""
