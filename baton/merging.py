@@ -248,6 +248,11 @@ def finding_of(resolution: Resolution) -> dict[str, Any]:
     }
 
 
+def given_up_paths(resolutions: Iterable[Resolution]) -> frozenset[str]:
+    """Where the step's version gave way to the result's by a person's choice."""
+    return frozenset(path for resolution in resolutions if resolution.choice == OURS for path in resolution.paths)
+
+
 def given_up_items(records: Iterable[ItemRecord], lost: Collection[str]) -> tuple[ItemRecord, ...]:
     """The records of a step whose version gave way to the result's: of the `lost` paths none is done (invariant 2)."""
     note = "a person kept the result's version where this step's conflicted"

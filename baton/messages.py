@@ -357,7 +357,7 @@ class MergeStep(Stored):
 class MergedStep(Stored):
     """Result of `merge_step`: the new head of the result, or the paths in conflict and what there is to know of them.
 
-    `resolution`: how a conflict that was met on the way was resolved.
+    `resolutions`: how the conflicts that were met on the way were resolved.
     """
 
     commit: str
@@ -365,7 +365,7 @@ class MergedStep(Stored):
     files_changed: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
     conflict: Conflict | None = None
-    resolution: Resolution | None = None
+    resolutions: tuple[Resolution, ...] = ()
 
 
 class TaskRef(Stored):

@@ -46,7 +46,7 @@ def step_result(step: PlanStep, agent: AgentResult, merged: MergedStep | None) -
 
 
 def _resolved(merged: MergedStep | None) -> tuple[dict[str, Any], ...]:
-    return (finding_of(merged.resolution),) if merged is not None and merged.resolution is not None else ()
+    return tuple(finding_of(resolution) for resolution in merged.resolutions) if merged is not None else ()
 
 
 def combined(step: PlanStep, chains: Sequence[AgentResult], not_started: Sequence[str] = ()) -> AgentResult:

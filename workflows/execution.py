@@ -17,7 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.command_results import nothing_to_take, without_failures
     from baton.knowledge import needs_of
     from baton.ledger import ItemCounts, counts, merge
-    from baton.merging import OURS, given_up_items
+    from baton.merging import given_up_items, given_up_paths
     from baton.messages import AgentResult, Assignment, MergedStep, Redone, StepResult
     from baton.plan import Plan, PlanStep, execution_order
     from baton.results import broken, combined, not_attempted, nothing_needed, step_result, unmerged
@@ -180,8 +180,8 @@ class Execution:
         merged = await self._merge(step, pieces, agent) if pieces else None
         if merged is not None and merged.conflicts:
             agent = unmerged(agent, merged.conflicts)
-        elif merged is not None and merged.resolution is not None and merged.resolution.choice == OURS:
-            agent = agent.model_copy(update={"items": given_up_items(agent.items, merged.resolution.paths)})
+        elif merged is not None and (lost := given_up_paths(merged.resolutions)):
+            agent = agent.model_copy(update={"items": given_up_items(agent.items, lost)})
         self._run.records[step.step] = agent.items
         return step_result(step, agent, merged)
 

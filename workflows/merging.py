@@ -147,7 +147,7 @@ class _Settlement:
         self._rounds_left = ROUNDS_OF_AGENTS
         self._remarks: tuple[str, ...] = ()
         self._why: tuple[str, ...] = ()
-        self._resolution: Resolution | None = None
+        self._resolutions: tuple[Resolution, ...] = ()
 
     async def run(self, waiting: WaitingConflict | None) -> MergedStep | Redo:
         """Resolve and merge; a result that went on meanwhile may bring the next conflict."""
@@ -160,7 +160,7 @@ class _Settlement:
                 continue
             merged = await self._queue.merge_now(self._step, self._branches, settled)
             if merged.conflict is None:
-                return merged.model_copy(update={"resolution": self._resolution})
+                return merged.model_copy(update={"resolutions": self._resolutions})
 
     async def _settled(self, prepared: PreparedConflict) -> str | Redo | None:
         """The head on which the resolution was checked, empty when it was not; None when the conflict must be laid
@@ -324,9 +324,8 @@ class _Settlement:
         """Tell how it was resolved: later agents by the knowledge, people by the step's result."""
         run, names = self._run, ", ".join(path.path for path in conflict.paths[:5])
         resolution, rationale = said.get("resolution", ""), said.get("rationale", "")
-        self._resolution = Resolution(
-            by=by, choice=choice, paths=conflict.names, resolution=resolution, rationale=rationale
-        )
+        told = Resolution(by=by, choice=choice, paths=conflict.names, resolution=resolution, rationale=rationale)
+        self._resolutions = (*self._resolutions, told)
         decision = Decision(
             decision=f"Conflict of step {self._step.step} in {names}: {resolution}", rationale=rationale
         )

@@ -14,9 +14,11 @@ from baton.merge_tree import ConflictKind
 from baton.merging import (
     Conflict,
     PathConflict,
+    Resolution,
     cheap_gates,
     conflict_ownership,
     given_up_items,
+    given_up_paths,
     question,
     redo_guidance,
     settling,
@@ -99,6 +101,8 @@ def test_many_paths_are_counted() -> None:
 
 
 def test_items_that_gave_way_are_not_done() -> None:
+    names = [Resolution(by="a", choice=choice, paths=(f"{choice}.cfg",)) for choice in ("ours", "theirs")]
+    assert given_up_paths(names) == {"ours.cfg"}
     records = [ItemRecord(item=name, status=ItemStatus.CHANGED) for name in ("a.cfg", "b.cfg")]
     kept, other = given_up_items(records, CONFLICT.names)
     assert (kept.status, other.status) == (ItemStatus.SKIPPED, ItemStatus.CHANGED)

@@ -1,6 +1,7 @@
 """Steps that conflict, through the real workflows and real git: resolved by an agent, by each choice of a person, or
 left unmerged and never reported done. The stand-in runs errands that conflict, and resolves by rule."""
 
+import asyncio
 import json
 import re
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from baton.status import AttentionItem, TaskResult
 from emulator.standin import StandIn
 from tests.end_to_end.bench import Handle, git, task, tree
 from tests.workflows.rig import Rig, attention, status, until
+from workflows import policies
 from workflows.orchestration import OrchestrationWorkflow
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -233,6 +235,28 @@ async def test_a_cancelled_wait_leaves_the_step_unmerged_and_says_so(rig: Rig) -
     assert {step.step: step.state for step in now.steps}[one.later] == StepStatusWord.FAILED
     assert [step.items.failed for step in now.steps if step.step == one.later] == [1]
     assert len(git(Path(given.repository), "log", "--format=%s", f"main..baton/{now.task_id}").splitlines()) == 1
+
+
+async def test_a_question_about_a_conflict_survives_a_new_run(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the worktree as the person left it, and without another agent."""
+    given = conflicting(rig, UNDECIDABLE)
+    with rig.api(StandIn()):
+        one = await waiting(rig, given)
+        found = re.search(r"yourself in (\S+), then", one.item.question)
+        assert found is not None
+        (Path(found[1]) / "m.cfg").write_text("a\nb\nn = 9\nc\nd\n")
+        first_run = (await one.handle.describe()).run_id
+        monkeypatch.setattr(policies, "MOST_EVENTS", 20)
+        await one.handle.signal(OrchestrationWorkflow.guide, {"text": "Mind the numbers."})
+        async with asyncio.timeout(20):
+            while (await one.handle.describe()).run_id == first_run:
+                await asyncio.sleep(0.05)
+        monkeypatch.undo()
+        assert (await attention(one.handle)) == one.item
+        await choose(one.handle, one.item, "edit")
+        result = await one.handle.result()
+    assert (result.state, result.agents) == (TaskState.DONE, 3), result.summary
+    assert result_file(given, result, "m.cfg") == "a\nb\nn = 9\nc\nd\n"
 
 
 async def test_without_a_further_agent_a_person_is_asked_at_once(rig: Rig) -> None:
