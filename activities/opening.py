@@ -13,6 +13,7 @@ from activities.agent_type_files import agent_types_at
 from activities.artifacts import Artifacts
 from activities.child_environment import child_environment
 from activities.gates import discover
+from activities.guidance_files import guidance_for
 from activities.locking import exclusive
 from activities.model import Model
 from activities.model_checks import ModelChecks, ModelRefused
@@ -20,7 +21,7 @@ from activities.outside_parts import warnings_about
 from activities.pulse import pulse
 from activities.reopening import CannotResume, reopen
 from activities.repository import BadRepository, SourceFacts
-from activities.settings_files import guidance_at, layers_for
+from activities.settings_files import layers_for
 from activities.survey import survey
 from activities.task_folder import TaskFolder, TaskRecord, Tasks
 from baton.findings import GateKind, GateSpec
@@ -142,10 +143,12 @@ class Opening:
 
         permissions = permissions_of(layers)
         types, type_warnings = await agent_types_at(files, read, self._home)
+        guidance, guidance_warnings = await guidance_for(files, read, self._home, facts.top_level)
         warnings = [
             *Permissions(**permissions.model_dump()).warnings(),
             *without_effect(layers, settings),
             *type_warnings,
+            *guidance_warnings,
         ]
         warnings += await warnings_about(repository.git(), facts.base_commit, files, read, facts.top_level)
         if facts.modified or facts.untracked or facts.conflicted or facts.operation:
@@ -173,7 +176,7 @@ class Opening:
             opened=opened,
             environment=_environment(request.input.environment),
             permissions=permissions,
-            guidance=redacted(await guidance_at(files, read)),
+            guidance=redacted(guidance),
             agent_types=types,
         )
         try:

@@ -35,6 +35,7 @@ FINISH = ToolUse("finish_step", {"status": "ok", "summary": "done"})
 
 def repository(rig: Rig, **agents: str) -> Path:
     files = {f".claude/agents/{name}.md": text for name, text in agents.items()}
+    files |= {"CLAUDE.md": "Our rules: @docs/rules.md\n", "docs/rules.md": "Be brief.\n"}
     return bench.repository(rig.folder / f"project-{next(rig.numbers)}", {"a.py": "old\n", "b.py": "old\n", **files})
 
 
@@ -86,6 +87,8 @@ async def test_a_step_is_done_by_the_type_that_the_plan_names(rig: Rig) -> None:
     assert {body["model"] for body in ours} == {"claude-haiku-5-5"}
     assert {body["output_config"]["effort"] for body in ours} == {"low"}
     assert "Always greet first." in ours[0]["system"][0]["text"]
+    assert "Our rules: @docs/rules.md" in ours[0]["messages"][0]["content"][0]["text"]
+    assert '<project_guidance file="docs/rules.md">\nBe brief.\n' in ours[0]["messages"][0]["content"][0]["text"]
     assert {tool["name"] for tool in ours[0]["tools"]} == {
         *("read", "edit", "bash", "complete_item", "record", "hand_off", "finish_step")
     }
