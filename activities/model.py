@@ -35,10 +35,11 @@ Progress = Callable[[int], None]
 
 
 class ModelError(Exception):
-    """A model call failed; `fault` says how."""
+    """A model call failed; `fault` says how. `spent`: what it cost by estimate; None where no answer had begun."""
 
-    def __init__(self, fault: ModelFault) -> None:
+    def __init__(self, fault: ModelFault, spent: Usage | None = None) -> None:
         self.fault = fault
+        self.spent = spent
         super().__init__(fault.message)
 
 
@@ -118,7 +119,7 @@ class Model:
         except Exception as error:
             # After message_stop nothing is missing, however the connection ends.
             if not collected.stopped:
-                raise ModelError(fault_of(error)) from error
+                raise ModelError(fault_of(error), collected.spent(prices or self._prices)) from error
         response = collected.response(prices or self._prices)
         self._learn(request.model, collected, response.usage.output_tokens)
         return response
@@ -190,9 +191,8 @@ class _Collected:
     def response(self, prices: Mapping[str, Price] | None) -> Response:
         """The complete response. Raises `ModelError` when it is not complete."""
         if not self.stopped or self.usage is None or self.stop_reason not in ENDINGS:
-            raise ModelError(
-                ModelFault(f"the stream ended without a complete response (stop reason {self.stop_reason})")
-            )
+            fault = ModelFault(f"the stream ended without a complete response (stop reason {self.stop_reason})")
+            raise ModelError(fault, self.spent(prices))
         broken = self._settle_inputs()
         for block in self.content:
             if block["type"] == "text":
@@ -206,6 +206,14 @@ class _Collected:
             partial_inputs=broken,
             request_id=self.request_id,
         )
+
+    def spent(self, prices: Mapping[str, Price] | None) -> Usage | None:
+        """What an answer that did not arrive whole cost, by estimate; None where it had not begun."""
+        if self.usage is None:
+            return None
+        told = _usage(self.usage, prices, self.model)
+        guessed = told.model_copy(update={"output_tokens": max(told.output_tokens, self.estimated_tokens)})
+        return priced(self.model, guessed.model_copy(update={"unpriced_calls": 0}), prices)
 
     def _grow(self, index: int, delta: RawContentBlockDelta) -> None:
         block = self.content[index]

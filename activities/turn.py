@@ -16,6 +16,7 @@ from activities.calls import Calls, doing
 from activities.conversations import Conversation
 from activities.credentials import Credentials
 from activities.logs import lines_of_turn
+from activities.lost_calls import MODEL, LostCalls
 from activities.model import Model, ModelError, ModelRequest
 from activities.predecessor import Predecessor
 from activities.prompts import notice_text
@@ -42,6 +43,7 @@ from baton.facts import TurnFacts
 from baton.messages import TurnOutcome, TurnRequest
 from baton.models import Stored
 from baton.names import CONVERSATION_LOST
+from baton.pricing import Usage
 from baton.roles import WRITING_ROLES
 
 
@@ -52,6 +54,7 @@ class _Paid(Stored):
     response: Response
     at: str = ""
     seconds: float = 0.0
+    lost: Usage = Usage()
 
 
 class _Applied(Stored):
@@ -144,7 +147,11 @@ class Turns:
             return paid
         notices = [Notice(kind=n.kind, text=n.text or notice_text(n.kind, request.role)) for n in request.notices]
         user = user_content(conversation.last, request.answers, notices)
-        attempt.beat.doing = "model"
+        lost = LostCalls(folder.store, attempt.key, activity.info().attempt)
+        prices = folder.record.opened.settings.prices
+        before = conversation.turns[-1] if conversation.turns else None
+        lost.was_killed(activity.info().heartbeat_details, before, opening.model, prices)
+        attempt.beat.doing = MODEL
         attempt.trace.begin()
         try:
             response = await self._model.respond(
@@ -158,13 +165,14 @@ class Turns:
                     effort=opening.effort,
                 ),
                 attempt.beat.report_tokens,
-                folder.record.opened.settings.prices,
+                prices,
             )
         except ModelError as error:
+            lost.broke(error.spent)
             attempt.trace.model_failed(opening.model, error.fault)
             raise error.fault.error() from error
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        paid = _Paid(user=user, response=response, at=at, seconds=attempt.trace.seconds)
+        paid = _Paid(user=user, response=response, at=at, seconds=attempt.trace.seconds, lost=lost.total())
         paid = _Paid.model_validate_json(folder.store.enter(f"{attempt.key}/response", _json(paid)))
         attempt.trace.model_answered(paid.response, paid.seconds, paid.at)
         return paid
@@ -197,7 +205,7 @@ class Turns:
             replay=replayable(paid.response),
             results=tuple(work.results),
             facts=work.facts.model_dump(mode="json"),
-            extra_usage=work.extra_usage,
+            extra_usage=work.extra_usage + paid.lost,
         )
         head = folder.conversations.add(conversation, node)
         commit = request.commit

@@ -5,6 +5,7 @@ The emulator refuses what the API refuses, so each case goes on for one more tur
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from temporalio.exceptions import ApplicationError
 from baton.agent import MAX_NUDGES, Ask, HandOff, Stop
 from baton.conversation import Ending, NoticeKind, Response, Turn
 from baton.manifest import HandoffReason
+from baton.messages import TurnOutcome
 from baton.names import CONTEXT_TOO_LONG, CONVERSATION_LOST, NEEDS_PERSON, REQUEST_REFUSED
 from baton.roles import Role
 from emulator.reply import (
@@ -207,11 +209,32 @@ async def test_after_a_broken_call_the_same_request_is_made_once_more(make_bench
         await agent.attempt(request)
     assert not caught.value.non_retryable
     assert (agent.workspace / "src/a.py").read_text() == "A = 1\n"
-    agent.state = agent.state.after(await agent.attempt(request, number=2))
+    outcome = await agent.attempt(request, number=2)
+    agent.state = agent.state.after(outcome)
+    begun = not isinstance(fault, HttpError) and fault != Cut()
+    assert outcome.extra_usage.model_calls == begun
+    assert (outcome.extra_usage.total_input_tokens > 0) == begun
     assert bench.sent(0) == bench.sent(1)
     await agent.go_on()
     assert [kinds(m["content"]) for m in bench.sent()] == [["text"], ["text", "tool_use"], ["tool_result"]]
     assert agent.commits() == ["executor-2-converter · turn 1"]
+
+
+async def test_a_response_that_a_kill_lost_is_counted_by_its_heartbeat(make_bench: MakeBench) -> None:
+    bench = await make_bench(does(call("read", file_path="src/a.py")), says("Two."))
+    agent = await bench.start()
+    await agent.turn()
+    request = agent.request()
+    environment = bench.environment(agent.run_id, 2)
+    environment.info = replace(environment.info, heartbeat_details=[{"doing": "model", "tokens": 700}])
+    outcome: TurnOutcome = await environment.run(bench.turns.execute_step, request)
+    lost = outcome.extra_usage
+    before = agent.state.usage
+    assert (lost.output_tokens, lost.model_calls) == (700, 1)
+    assert lost.cache_read_tokens == before.total_input_tokens + before.output_tokens
+    assert lost.cost_usd > 0
+    again: TurnOutcome = await bench.environment(agent.run_id, 3).run(bench.turns.execute_step, request)
+    assert again == outcome
 
 
 @pytest.mark.parametrize(
