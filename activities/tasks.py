@@ -12,6 +12,7 @@ from activities.credentials import Credentials
 from activities.disk_secrets import secrets_below
 from activities.gate_checks import GateChecks, Place, restore_configuration, suite_changes
 from activities.gates import Gates
+from activities.measuring import sizes_of
 from activities.opening import BadInputError
 from activities.pulse import pulse
 from activities.salvage import salvage
@@ -105,8 +106,9 @@ class TaskWork:
                 trace.write("gate", name=gate.name, workspace=request.workspace, outcome=str(done.outcome))
                 secrets |= await asyncio.to_thread(secrets_below, workspace)
                 results.append(without_secrets(done, secrets))
+            sizes = await asyncio.to_thread(sizes_of, workspace, request.sizes)
             await folder.repository.close_workspace(request.workspace)
-        return GateResults(results=tuple(results))
+        return GateResults(results=tuple(results), sizes=sizes)
 
     @activity.defn(name="publish")
     async def publish(self, request: Publish) -> Published:

@@ -99,7 +99,7 @@ class GateVerdict(Stored):
     """A gate's word on the result. `blocks` keeps the result from being ready.
 
     `known`: how many failures the base commit has too; `details`: what is known of the new ones. Numbers of tests are
-    None where the gate does not list them.
+    None where the gate does not list them. Seconds: how long a run took, None where it came to nothing.
     """
 
     name: str
@@ -115,6 +115,9 @@ class GateVerdict(Stored):
     skipped_before: int | None = None
     skipped: int | None = None
     integrity: tuple[IntegrityFinding, ...] = ()
+    kind: GateKind | None = None
+    seconds_before: float | None = None
+    seconds: float | None = None
 
 
 def not_run(spec: GateSpec, reason: str) -> GateResult:
@@ -218,8 +221,16 @@ def _with_numbers(verdict: GateVerdict, before: GateResult | None, now: GateResu
             "tests": now.tests,
             "skipped_before": before.skipped if before else None,
             "skipped": now.skipped,
+            "kind": now.kind,
+            "seconds_before": _seconds(before),
+            "seconds": _seconds(now),
         }
     )
+
+
+def _seconds(result: GateResult | None) -> float | None:
+    ran = result is not None and result.outcome is not GateOutcome.INCONCLUSIVE
+    return result.duration_seconds if result is not None and ran else None
 
 
 def _integrity(now: Sequence[GateResult]) -> list[GateVerdict]:

@@ -20,6 +20,7 @@ from baton.manifest import HandoffReason, Link, Manifest
 from baton.merging import Conflict, PreparedConflict, Resolution
 from baton.models import Stored
 from baton.names import TASK_QUEUE
+from baton.performance import Size
 from baton.plan import HandoffStrategy, Plan, PlanDraft, PlanStep
 from baton.pricing import Usage
 from baton.roles import Role
@@ -385,6 +386,7 @@ class RunGates(Stored):
     """Input of `run_gates`: the gates on one commit, in a workspace of this name.
 
     `baseline`: their results on the base commit, where those are known. `watched`: tests that failed newly before.
+    `sizes`: paths and globs to measure after them.
     """
 
     task_id: str
@@ -393,12 +395,14 @@ class RunGates(Stored):
     gates: tuple[GateSpec, ...]
     baseline: tuple[GateResult, ...] = ()
     watched: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
 
 
 class GateResults(Stored):
-    """Result of `run_gates`."""
+    """Result of `run_gates`. `sizes`: those that the settings name, measured after the gates."""
 
     results: tuple[GateResult, ...] = ()
+    sizes: tuple[Size, ...] = ()
 
 
 class Publish(Stored):

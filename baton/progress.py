@@ -24,6 +24,7 @@ from baton.messages import (
     WriteArtifacts,
 )
 from baton.models import Stored
+from baton.performance import Size
 from baton.plan import Plan, PlanStep
 from baton.pricing import Usage
 from baton.settings import Settings
@@ -113,6 +114,8 @@ class Progress(Stored):
     handoffs: tuple[HandoffRow, ...] = ()
     baseline: tuple[GateResult, ...] | None = None
     verdicts: tuple[GateVerdict, ...] = ()
+    sizes_before: tuple[Size, ...] = ()
+    sizes: tuple[Size, ...] = ()
     integration: dict[str, Any] = Field(default_factory=dict)
     after_merges: dict[int, tuple[GateVerdict, ...]] = Field(default_factory=dict)
     resolutions: int = 0

@@ -6,6 +6,7 @@ from typing import Any
 from baton.findings import VerdictStatus, ready
 from baton.ledger import ItemRecord
 from baton.messages import Artifact, StepResult
+from baton.performance import NOISE_NOTE
 from baton.plan import Plan, PlanStep
 from baton.progress import Progress
 from baton.report_facts import ReportFacts, issues
@@ -132,6 +133,11 @@ def _report(facts: ReportFacts) -> dict[str, Any]:
         "result": {"ref": status.ref, "commit": facts.head},
         "steps": [result.model_dump(mode="json") for result in facts.results],
         "quality_gates": [verdict.model_dump(mode="json") for verdict in facts.verdicts],
+        "performance": {
+            "timings": [timing.model_dump(mode="json") for timing in facts.timings],
+            "sizes": [size.model_dump(mode="json") for size in facts.size_changes],
+            "note": NOISE_NOTE if facts.timings else "",
+        },
         "consistency_checks": facts.integration.get("consistency", []),
         "conflicts": facts.integration.get("conflicts", []),
         "integration_summary": facts.integration.get("summary", ""),
@@ -139,5 +145,6 @@ def _report(facts: ReportFacts) -> dict[str, Any]:
         "agents": status.agents,
         "handoffs": status.handoffs,
         "usage": status.usage.model_dump(mode="json"),
+        "duration_seconds": facts.duration.total_seconds() if facts.duration else None,
         "issues": issues(facts),
     }

@@ -1,6 +1,7 @@
 """Everything a report is made of, and the issues that need a person."""
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from pydantic import Field
@@ -10,6 +11,7 @@ from baton.knowledge import Entry, Knowledge
 from baton.ledger import ItemCounts
 from baton.messages import StepResult
 from baton.models import Stored
+from baton.performance import Size, SizeChange, Timing, size_changes, timings
 from baton.states import StepStatusWord
 from baton.status import TaskStatus
 from baton.wording import counted
@@ -28,6 +30,24 @@ class ReportFacts(Stored):
     private_repository: str = ""
     plan_only: bool = False
     persisted: bool = True
+    sizes_before: tuple[Size, ...] = ()
+    sizes: tuple[Size, ...] = ()
+
+    @property
+    def timings(self) -> tuple[Timing, ...]:
+        """How long tests and builds took, before and now."""
+        return timings(self.verdicts)
+
+    @property
+    def size_changes(self) -> tuple[SizeChange, ...]:
+        """The configured sizes, before and now."""
+        return size_changes(self.sizes_before, self.sizes)
+
+    @property
+    def duration(self) -> timedelta | None:
+        """From the task's start to its end, waiting included."""
+        status = self.status
+        return status.closed_at - status.started_at if status.closed_at and status.started_at else None
 
     @property
     def items(self) -> ItemCounts:

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from baton.durations import format_duration
 from baton.findings import GateVerdict, VerdictStatus
+from baton.performance import NOISE_NOTE, SizeChange, Timing
 from baton.report_facts import ReportFacts, issues
 from baton.states import TaskState
+from baton.wording import number
 
 STATE_WORDS: Mapping[TaskState, str] = {
     TaskState.DONE: "Done",
@@ -24,11 +26,12 @@ def markdown(facts: ReportFacts) -> str:
         f"# {STATE_WORDS[status.state]}: {status.task}",
         f"{status.summary}.",
         _result_section(facts),
-        _steps_section(facts),
-        _gates_section(facts),
         _consistency_section(facts),
+        _gates_section(facts),
+        _performance_section(facts),
         _summary_section(facts),
         _issues_section(facts),
+        _steps_section(facts),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
@@ -63,12 +66,13 @@ def _steps_section(facts: ReportFacts) -> str:
         if result.summary:
             lines += ["", f"**{result.step}. {result.description}** {result.summary}"]
         lines += [f"- in the way: {blocker}" for blocker in result.blockers]
+        lines += [f"- not verified: {gap}" for gap in result.verification_gaps]
     return _joined(lines)
 
 
 def _gates_section(facts: ReportFacts) -> str:
     if not facts.verdicts:
-        return "## Quality gates\n\nNo gate was run."
+        return "## Quality Gates\n\nNo gate was run."
     signs = {
         VerdictStatus.PASSED: "✓",
         VerdictStatus.FIXED: "✓",
@@ -77,14 +81,14 @@ def _gates_section(facts: ReportFacts) -> str:
     }
     rows = [
         f"| {signs.get(v.status, '✗')} {v.name} | {str(v.status).replace('_', ' ')} | {_tests(v)} "
-        f"| {len(v.new_failures)} | {v.known} | {len(v.flaky)} | {v.detail.replace('|', '/')} |"
+        f"| {len(v.new_failures)} | {v.known} | {len(v.flaky)} | {_cell(v.detail)} |"
         for v in facts.verdicts
     ]
     head = [
         "| gate | result against the base commit | tests | new | known | flaky | detail |",
         "|---|---|---|---|---|---|---|",
     ]
-    return _joined(["## Quality gates", *head, *rows])
+    return _joined(["## Quality Gates", *head, *rows])
 
 
 def _tests(verdict: GateVerdict) -> str:
@@ -96,6 +100,44 @@ def _tests(verdict: GateVerdict) -> str:
     return f"{before}{verdict.tests}" + (f", {more} more skipped" if more > 0 else "")
 
 
+def _performance_section(facts: ReportFacts) -> str:
+    lines = []
+    if facts.timings:
+        lines += ["| time of | base commit | result | difference |", "|---|---|---|---|"]
+        lines += [
+            f"| {t.gate} ({t.kind}) | {_seconds(t.before)} | {_seconds(t.now)} | {_difference(t, 'slower', 'faster')} |"
+            for t in facts.timings
+        ]
+        lines += ["", NOISE_NOTE]
+    if facts.size_changes:
+        lines += ["", "| size of | base commit | result | difference |", "|---|---|---|---|"]
+        lines += [
+            f"| `{_cell(s.pattern)}` | {_bytes(s.before)} | {_bytes(s.now)} | {_difference(s, 'larger', 'smaller')} |"
+            for s in facts.size_changes
+        ]
+    return _joined(["## Performance Validation", *lines]) if lines else ""
+
+
+def _difference(row: Timing | SizeChange, more: str, less: str) -> str:
+    if row.word == "not compared":
+        return row.why
+    word = {"same": "about the same", "more": more, "less": less}[row.word]
+    return f"{word} (× {row.ratio:.2f})" if row.ratio is not None else word
+
+
+def _seconds(seconds: float | None) -> str:
+    return "–" if seconds is None else f"{seconds:.1f} s"
+
+
+def _bytes(size: int | None) -> str:
+    return "–" if size is None else f"{number(size)} bytes"
+
+
+def _cell(text: str) -> str:
+    """Text that stays in its cell of a table."""
+    return " ".join(text.split()).replace("|", "/")
+
+
 def _consistency_section(facts: ReportFacts) -> str:
     checks = [
         *facts.integration.get("consistency", ()),
@@ -104,12 +146,11 @@ def _consistency_section(facts: ReportFacts) -> str:
     summary = facts.integration.get("summary", "")
     if not checks and not summary:
         return ""
-    return _joined(["## Consistency checks", *([summary, ""] if summary else []), *(f"- {check}" for check in checks)])
+    return _joined(["## Consistency Checks", *([summary, ""] if summary else []), *(f"- {check}" for check in checks)])
 
 
 def _summary_section(facts: ReportFacts) -> str:
-    status, items, usage = facts.status, facts.items, facts.status.usage
-    duration = status.closed_at - status.started_at if status.closed_at and status.started_at else None
+    status, items, usage, duration = facts.status, facts.items, facts.status.usage, facts.duration
     right = f"{items.changed} changed, {items.unchanged} right as they were"
     cached = _share(usage.cache_read_tokens, usage.total_input_tokens)
     unpriced = f" ({usage.unpriced_calls} calls have no price)" if usage.unpriced_calls else ""
@@ -128,8 +169,8 @@ def _summary_section(facts: ReportFacts) -> str:
 def _issues_section(facts: ReportFacts) -> str:
     found = issues(facts)
     if not found:
-        return "## Issues requiring review\n\nNone."
-    lines = ["## Issues requiring review"]
+        return "## Issues Requiring Review\n\nNone."
+    lines = ["## Issues Requiring Review"]
     for issue in found:
         where = f" ({', '.join(issue['files'])})" if issue["files"] else ""
         lines.append(

@@ -7,9 +7,9 @@ source, the key and what is allowed. Nothing here reads files: whoever has the l
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AliasGenerator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, AliasGenerator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from baton.budget import SMALLEST_BUDGET_TOKENS, Budget
@@ -38,6 +38,15 @@ class _Section(BaseModel):
         populate_by_name=True,
         serialize_by_alias=True,
     )
+
+
+def _in_repository(pattern: str) -> str:
+    if not pattern.strip("./") or pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
+        raise ValueError("must be a path or glob inside the repository, such as dist/*.js")
+    return pattern
+
+
+RepositoryPath = Annotated[str, AfterValidator(_in_repository)]
 
 
 class RoleModels(_Section):
@@ -113,6 +122,9 @@ class Settings(_Section):
     )
     gates: tuple[GateSetting, ...] | None = Field(
         default=None, description="Commands that must pass on the result; null: those found in the repository"
+    )
+    sizes: tuple[RepositoryPath, ...] = Field(
+        default=(), description="Files, folders or globs whose size is compared with the base commit, after the gates"
     )
     setup: tuple[str, ...] = Field(default=(), description="Commands to run in each new workspace")
     copy_files: tuple[str, ...] = Field(

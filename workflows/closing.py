@@ -70,6 +70,8 @@ async def close(run: TaskRun, left: Left, *, cancelled: bool = False, failure: s
         private_repository=run.opened.private_repository,
         plan_only=run.input.plan_only,
         persisted=run.opened.settings.persist_state,
+        sizes_before=run.sizes_before,
+        sizes=run.sizes,
     )
     run.update(summary=run.status.summary or report.summary_line(facts))
     facts = facts.model_copy(update={"status": run.status})

@@ -106,16 +106,17 @@ class Integration:
     async def _compare_gates(self, workspace: str) -> None:
         baseline = await self._base_gates() if workflow.patched(BASELINE_FIRST) else ()
         vanishing = watched(self._run.plan) if self._run.plan is not None else ()
-        now = self._gates = await self._run.gates(self._run.head, workspace, baseline, vanishing)
-        self._run.verdicts = self._verdicts = tuple(compare(await self._base_gates(), now))
+        found = await self._run.gates(self._run.head, workspace, baseline, vanishing)
+        self._gates, self._run.sizes = found.results, found.sizes
+        self._run.verdicts = self._verdicts = tuple(compare(await self._base_gates(), self._gates))
         for verdict in self._verdicts:
             word = str(verdict.status).replace("_", " ")
             self._run.happened(f"gate {verdict.name}: {word}" + (f" ({verdict.detail})" if verdict.detail else ""))
 
     async def _take_baseline(self) -> tuple[GateResult, ...]:
-        results = await self._run.gates(self._run.opened.base_commit, "baseline")
-        self._run.baseline = results
-        return results
+        found = await self._run.gates(self._run.opened.base_commit, "baseline")
+        self._run.baseline, self._run.sizes_before = found.results, found.sizes
+        return found.results
 
     async def _base_gates(self) -> tuple[GateResult, ...]:
         """The gates on the base commit, once they are through."""

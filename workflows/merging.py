@@ -117,7 +117,7 @@ class MergeQueue:
             return ()
         names = {gate.name for gate in chosen}
         known = self._known or tuple(result for result in baseline if result.name in names)
-        now = await run.gates(commit, workspace, known, chosen=chosen)
+        now = (await run.gates(commit, workspace, known, chosen=chosen)).results
         if not patient:
             self._known = now
         return tuple(compare(known, now))

@@ -41,6 +41,7 @@ with workflow.unsafe.imports_passed_through():
         WaitingConflict,
     )
     from baton.names import SEARCH_ATTENTION, SEARCH_PHASE, SEARCH_REPOSITORY
+    from baton.performance import Size
     from baton.plan import Plan
     from baton.pricing import Usage
     from baton.progress import Answer, ChainEnd, Earlier, Progress, grouped_records, knowledge_of
@@ -91,6 +92,8 @@ class TaskRun:
         self.earlier: dict[int, Earlier] = {}
         self.baseline: tuple[GateResult, ...] | None = None
         self.verdicts: tuple[GateVerdict, ...] = ()
+        self.sizes_before: tuple[Size, ...] = ()
+        self.sizes: tuple[Size, ...] = ()
         self.limits = Limits(self)
         self.notices = Notices(self)
         self.after_merges: dict[int, tuple[GateVerdict, ...]] = {}
@@ -205,6 +208,7 @@ class TaskRun:
         self.knowledge, self.handoffs = knowledge_of(progress), list(progress.handoffs)
         self.baseline, self.verdicts = progress.baseline, progress.verdicts
         self.after_merges, self.resolutions = dict(progress.after_merges), progress.resolutions
+        self.sizes_before, self.sizes = progress.sizes_before, progress.sizes
         limit = self.opened.settings.limits.duration
         self.time_is_up = limit is not None and self.active >= limit
         self.attention.take_up(progress)
@@ -268,6 +272,8 @@ class TaskRun:
             again=dict(self.again),
             conflicts=dict(self.conflicts),
             verdicts=self.verdicts,
+            sizes_before=self.sizes_before,
+            sizes=self.sizes,
         )
 
     @property
@@ -479,7 +485,7 @@ class TaskRun:
         baseline: tuple[GateResult, ...] = (),
         watched: tuple[str, ...] = (),
         chosen: tuple[GateSpec, ...] | None = None,
-    ) -> tuple[GateResult, ...]:
+    ) -> GateResults:
         """Run all gates, or the chosen ones, on a commit. Gates that cannot be run are inconclusive; they never end
         the task.
 
@@ -487,8 +493,9 @@ class TaskRun:
         that failed newly before.
         """
         gates = self.opened.gates if chosen is None else chosen
-        if not gates:
-            return ()
+        sizes = self.opened.settings.sizes if chosen is None else ()
+        if not gates and not sizes:
+            return GateResults()
         try:
             found: GateResults = await workflow.execute_activity_method(
                 TaskWork.run_gates,
@@ -499,6 +506,7 @@ class TaskRun:
                     gates=gates,
                     baseline=tuple(result.model_copy(update=NOT_COMPARED) for result in baseline),
                     watched=watched,
+                    sizes=sizes,
                 ),
                 task_queue=self.opened.host_queue,
                 summary=f"gates on {workspace}",
@@ -507,8 +515,8 @@ class TaskRun:
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
-            return tuple(not_run(gate, str(error.cause or error)[:500]) for gate in gates)
-        return found.results
+            return GateResults(results=tuple(not_run(gate, str(error.cause or error)[:500]) for gate in gates))
+        return found
 
 
 async def _end_of(chain: workflow.ChildWorkflowHandle[Any, AgentResult], workflow_id: str) -> AgentResult:

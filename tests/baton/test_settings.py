@@ -124,3 +124,11 @@ def test_durations_are_written_for_people() -> None:
         "3 min 20 s",
         "2 h 5 min",
     ]
+
+
+@pytest.mark.parametrize("pattern", ["/etc/passwd", "../x", "a/../../x", "~/x", "", "."])
+def test_sizes_are_of_the_repository(pattern):
+    with pytest.raises(SettingsFaults) as raised:
+        resolve([Layer(source="file", orchestration={"sizes": [pattern]})])
+    assert "orchestration.sizes.0" in str(raised.value)
+    assert "inside the repository" in str(raised.value)

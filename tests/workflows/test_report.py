@@ -1,0 +1,69 @@
+"""What a whole run leaves for people: the report in both forms, and the files of its steps."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from baton.messages import TaskInput
+from baton.plan import DraftStep, PlanDraft
+from baton.states import TaskState
+from baton.status import TaskResult
+from emulator.standin import StandIn
+from tests.end_to_end import bench
+from tests.workflows.rig import Rig
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+FILES = {"one.py": 'def one(name):\n    return "one %s" % name\n', "two.py": "x = 1\n"}
+BUILD = "mkdir -p dist && cat one.py two.py > dist/all.py"
+
+
+def task(rig: Rig, text: str, files: dict[str, str] = FILES, **settings: Any) -> TaskInput:
+    folder = bench.repository(rig.folder / f"project-{next(rig.numbers)}", {**files, ".gitignore": "dist\n"})
+    steps = tuple(
+        DraftStep(step=number, agent_type="editor", description=f"Modernise {name}", items=(name,))
+        for number, name in enumerate(files, 1)
+    )
+    return TaskInput(
+        task=text,
+        repository=str(folder),
+        plan=PlanDraft(plan=steps),
+        settings={"gates": [], "sandbox": "off", **settings},
+        environment={"PATH": f"{sys.prefix}/bin{os.pathsep}{os.environ['PATH']}", "HOME": str(rig.folder)},
+    )
+
+
+def read(result: TaskResult, name: str) -> Any:
+    text = (Path(result.artifacts) / name).read_text(encoding="utf-8")
+    return json.loads(text) if name.endswith(".json") else yaml.safe_load(text) if name.endswith(".yaml") else text
+
+
+async def test_times_and_sizes_stand_beside_those_of_the_base_commit(rig):
+    given = task(
+        rig,
+        "Modernise the string formatting",
+        gates=[{"name": "build", "kind": "build", "command": BUILD}],
+        sizes=["dist/*.py", "two.py", "none"],
+    )
+    with rig.api(StandIn()):
+        result = await rig.run(given)
+    assert result.state is TaskState.DONE
+    report, text = read(result, "integration-report.json"), read(result, "report.md")
+    (timing,) = report["performance"]["timings"]
+    assert (timing["gate"], timing["word"]) == ("build", "same")
+    assert timing["before"] is not None
+    assert timing["now"] is not None
+    built, same, none = report["performance"]["sizes"]
+    base = sum(map(len, FILES.values()))
+    shorter = len('def one(name):\n    return f"one {name}"\n') - len(FILES["one.py"])
+    assert (built["before"], built["now"]) == (base, base + shorter)
+    assert (same["before"], same["word"]) == (len(FILES["two.py"]), "same")
+    assert (none["now"], none["word"]) == (None, "not compared")
+    assert "## Performance Validation" in text
+    assert "not measured" in text
+    assert report["duration_seconds"] > 0
