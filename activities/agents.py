@@ -241,6 +241,7 @@ def _handing(request: CloseAgent) -> Handing:
         chain=assignment.chain,
         commit=request.commit,
         at=request.at,
+        trip=request.trip,
     )
 
 

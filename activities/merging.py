@@ -62,6 +62,7 @@ class Merging:
             files_changed=tuple(change.path for change in outcome.changes),
             conflicts=outcome.conflicts,
             conflict=conflict,
+            undoes=outcome.undoes,
         )
 
     @activity.defn(name="prepare_conflict")

@@ -8,9 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pydantic import Field
+
 from activities.git import Git, GitError, path_text, split
 from activities.source_repository import Identity
 from activities.working_tree import Change, commit_message, parse_raw, trailers_of
+from baton.breakers import StepChanges, undone
 from baton.layout import BASE, RESULT, TRAILER_STEP, TRAILER_TASK
 from baton.merge_tree import ConflictedPath, MergedTree, parse_merge_tree
 from baton.models import Stored
@@ -35,6 +38,7 @@ class MergeOutcome(Stored):
     commit: str
     changes: tuple[Change, ...] = ()
     conflicts: tuple[str, ...] = ()
+    undoes: dict[int, tuple[str, ...]] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ class ResultBranch:
         """
         head = await self.head()
         if done := await self._merged_before(trailers, onto or BASE):
-            return MergeOutcome(kind=MergeKind.ALREADY, commit=done, changes=await self._changes_of(done))
+            return await self._merged(MergeKind.ALREADY, done)
         folded = await self.fold(branches, subject, author)
         if folded.conflicts:
             conflicts = tuple(path_text(conflict.path) for conflict in folded.conflicts)
@@ -95,7 +99,11 @@ class ResultBranch:
         # A lock of a git that was killed; under the lock of merges nobody else can hold it.
         (self._git.cwd / f"{RESULT}.lock").unlink(missing_ok=True)
         await self._git.output("update-ref", RESULT, commit, head)
-        return MergeOutcome(kind=MergeKind.MERGED, commit=commit, changes=await self._changes_of(commit))
+        return await self._merged(MergeKind.MERGED, commit)
+
+    async def _merged(self, kind: MergeKind, commit: str) -> MergeOutcome:
+        changes, undoes = await self._changes_of(commit), await self.undoes(commit)
+        return MergeOutcome(kind=kind, commit=commit, changes=changes, undoes=undoes)
 
     async def set_to(self, commit: str) -> None:
         """Bring the result to this commit; what was beyond it is kept by a ref of its own."""
@@ -140,6 +148,30 @@ class ResultBranch:
         steps = {trailers_of(entry.decode("utf-8", "replace")).get(TRAILER_STEP, "") for entry in split(log)}
         return tuple(sorted(int(step) for step in steps if step.isdigit()))
 
+    async def undoes(self, commit: str) -> dict[int, tuple[str, ...]]:
+        """By earlier step: the paths that the step of this commit gave back the content they had before that step."""
+        steps = [(step, await self._contents(f"{name}^", name)) for name, step in await self._steps_before(commit)]
+        return undone(steps, await self._contents(f"{commit}^", commit))
+
+    async def _steps_before(self, commit: str) -> list[tuple[str, int]]:
+        """The commits of earlier steps, newest first, with their numbers."""
+        log = await self._git.output("log", "-z", "--format=%H%n%B", f"{BASE}..{commit}^", "--")
+        found = []
+        for entry in split(log):
+            name, _, text = entry.decode("utf-8", "replace").partition("\n")
+            step = trailers_of(text).get(TRAILER_STEP, "")
+            found += [(name, int(step))] if step.isdigit() else []
+        return found
+
+    async def _contents(self, before: str, after: str) -> StepChanges:
+        """By path the names of the contents before and after; empty where there is no file."""
+        raw = split(
+            await self._git.output("diff-tree", "-r", "--raw", "-z", "--no-renames", "--no-abbrev", before, after)
+        )
+        entries = zip(raw[::2], raw[1::2], strict=True)
+        names = {path_text(path): entry.decode().split()[2:4] for entry, path in entries}
+        return {path: (_content(old), _content(new)) for path, (old, new) in names.items()}
+
     async def _changes_of(self, commit: str) -> tuple[Change, ...]:
         return tuple(await self.changes(f"{commit}^", commit))
 
@@ -157,3 +189,8 @@ class ResultBranch:
         named = [argument for parent in parents for argument in ("-p", parent)]
         identity = ("-c", f"author.name={author.name}", "-c", f"author.email={author.email}") if author else ()
         return await self._git.text(*identity, "commit-tree", tree, *named, "-F", "-", stdin=text.encode())
+
+
+def _content(name: str) -> str:
+    """The name of a content; git writes only zeros where there is none."""
+    return name if name.strip("0") else ""

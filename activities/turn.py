@@ -28,6 +28,7 @@ from activities.trace import TurnTrace
 from activities.working_tree import TRAILER_AGENT, TRAILER_RESULT, TRAILER_TURN
 from activities.workspace_lock import WorkspaceLock, workspace_lock
 from activities.workspace_tools import workspace_tools
+from baton.breakers import signs_of
 from baton.conversation import (
     Block,
     Notice,
@@ -135,8 +136,8 @@ class Turns:
         conversation = attempt.folder.conversations.load(attempt.request.head)
         paid = await self._response(attempt, conversation)
         if (applied := await _already_applied(attempt)) is not None:
-            return _outcome(applied)
-        return _outcome(await self._apply(attempt, conversation, paid))
+            return _outcome(applied, paid.seconds)
+        return _outcome(await self._apply(attempt, conversation, paid), paid.seconds)
 
     async def _response(self, attempt: _Attempt, conversation: Conversation) -> _Paid:
         """The response of this turn: the journaled one, else a new one that is journaled before it is used."""
@@ -239,7 +240,7 @@ async def _already_applied(attempt: _Attempt) -> _Applied | None:
     return None
 
 
-def _outcome(applied: _Applied) -> TurnOutcome:
+def _outcome(applied: _Applied, seconds: float) -> TurnOutcome:
     node = applied.node
     facts = TurnFacts.model_validate(node.facts)
     wanted = calls(node.response)
@@ -257,6 +258,7 @@ def _outcome(applied: _Applied) -> TurnOutcome:
         calls=len(wanted),
         doing=doing(wanted[-1]) if wanted else "",
         asked=facts.asked,
+        signs=signs_of(node.response, node.results, seconds),
     )
 
 

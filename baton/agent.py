@@ -5,6 +5,7 @@ Every path is bounded: turns, nudges, refused submissions and the single request
 
 from dataclasses import dataclass
 
+from baton.breakers import Seen, Trip, TripKind, limit_trip, remembered, tripped
 from baton.budget import Phase
 from baton.conversation import Ending, Notice, NoticeKind
 from baton.knowledge import Entry
@@ -24,6 +25,9 @@ CONTEXT_SHARE = 0.9
 MAX_REFUSED_SUBMISSIONS = 3
 """Plans or results sent back with their faults named."""
 
+MAX_GENERATIONS = 100
+"""Agents of one chain, one after the other, whatever maxAgents says."""
+
 
 class AgentState(Stored):
     """Where an agent stands between two turns."""
@@ -42,6 +46,8 @@ class AgentState(Stored):
     knowledge: tuple[Entry, ...] = ()
     inherited: tuple[Entry, ...] = ()
     changed_files: bool = False
+    seen: tuple[Seen, ...] = ()
+    warned: bool = False
 
     @property
     def progressed(self) -> bool:
@@ -64,6 +70,18 @@ class AgentState(Stored):
                 "records": (*self.records, *outcome.items),
                 "knowledge": (*self.knowledge, *outcome.knowledge),
                 "changed_files": self.changed_files or outcome.files_changed > 0,
+                "seen": remembered(self.seen, _seen(self.turn + 1, outcome)),
+            }
+        )
+
+    def asked(self, ask: "Ask") -> "AgentState":
+        """The state with what the last request said; a warning has the breakers look at what comes after it."""
+        return self.model_copy(
+            update={
+                "prepared": self.prepared or ask.prepared,
+                "hand_off_asked": ask.hand_off_asked,
+                "warned": self.warned or ask.warned,
+                "seen": self.seen[-1:] if ask.warned else self.seen,
             }
         )
 
@@ -76,13 +94,15 @@ class Ask:
     notices: tuple[Notice, ...] = ()
     prepared: bool = False
     hand_off_asked: bool = False
+    warned: bool = False
 
 
 @dataclass(frozen=True)
 class HandOff:
-    """Hand a manifest to a successor."""
+    """Hand a manifest to a successor. `trip`: why a fresh agent is to go on."""
 
     reason: HandoffReason
+    trip: Trip | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +117,7 @@ class Stop:
     blocked: bool
     detail: str
     limit: bool = False
+    trip: Trip | None = None
 
 
 Move = Ask | HandOff | Finish | Stop
@@ -129,8 +150,11 @@ def _after_last(assignment: Assignment, state: AgentState) -> Move | None:
 
 
 def _limit_reached(assignment: Assignment, state: AgentState) -> Move | None:
-    if (fault := exceeded(assignment.allowance, state.usage + state.extra_usage)) is not None:
-        return Stop(blocked=False, detail=fault, limit=True)
+    if (trip := exceeded(assignment.allowance, state.usage + state.extra_usage)) is not None:
+        return Stop(blocked=False, detail=trip.evidence, limit=True, trip=trip)
+    if assignment.generation > MAX_GENERATIONS:
+        trip = limit_trip(TripKind.MAX_DEPTH, f"{MAX_GENERATIONS} agents followed one another on this work")
+        return Stop(blocked=False, detail=trip.sentence, trip=trip)
     if state.turn >= assignment.max_turns:
         return HandOff(HandoffReason.OUTPUT_LIMIT)
     if _context_is_nearly_full(assignment, state):
@@ -144,8 +168,13 @@ def _ask(assignment: Assignment, state: AgentState, guidance: tuple[str, ...]) -
     phase = budget.phase(used, cut)
     if phase is Phase.SPENT:
         return HandOff(HandoffReason.OUTPUT_LIMIT)
+    trip = None if phase is Phase.HANDING_OFF else tripped(state.seen, has_items=bool(assignment.items))
+    if trip is not None and state.warned:
+        return _after_a_warning(assignment, trip)
     notices = [Notice(kind=NoticeKind.GUIDANCE, text=text) for text in guidance]
-    if state.silent:
+    if trip is not None:
+        notices.append(Notice(kind=NoticeKind.NUDGE, text=f"{trip.evidence}. What to do: {trip.recommendation}."))
+    elif state.silent:
         notices.append(Notice(kind=NoticeKind.NUDGE, text=""))
     if phase is Phase.PREPARING and not state.prepared:
         notices.append(Notice(kind=NoticeKind.BUDGET_80, text=""))
@@ -156,7 +185,20 @@ def _ask(assignment: Assignment, state: AgentState, guidance: tuple[str, ...]) -
         notices=tuple(notices),
         prepared=state.prepared or phase is not Phase.WORKING,
         hand_off_asked=phase is Phase.HANDING_OFF,
+        warned=trip is not None,
     )
+
+
+def _after_a_warning(assignment: Assignment, trip: Trip) -> Move:
+    """A fresh agent with a re-brief; where one was tried before, the end of the chain with what it has."""
+    if assignment.totals.trips:
+        return Stop(blocked=False, detail=trip.sentence, trip=trip)
+    return HandOff(HandoffReason.ERROR_RECOVERY, trip)
+
+
+def _seen(turn: int, outcome: TurnOutcome) -> Seen:
+    progress = bool(outcome.files_changed or outcome.items or outcome.knowledge)
+    return Seen(turn=turn, doing=outcome.doing[:80], progress=progress, signs=outcome.signs)
 
 
 def _at_most(tokens: int, assignment: Assignment, state: AgentState) -> int:
@@ -177,14 +219,17 @@ def _context_is_nearly_full(assignment: Assignment, state: AgentState) -> bool:
     return used >= assignment.context_tokens * CONTEXT_SHARE
 
 
-def exceeded(allowance: TurnLimits, usage: Usage) -> str | None:
-    """Which limit is reached, in a sentence; None when there is room for one more call. Zero allows none."""
-    if allowance.model_calls is not None and usage.model_calls >= allowance.model_calls:
-        return f"the limit of model calls is reached ({allowance.model_calls} were left for this work)"
-    if allowance.output_tokens is not None and usage.output_tokens >= allowance.output_tokens:
-        return f"the limit of output tokens is reached ({allowance.output_tokens} were left for this work)"
-    if allowance.cost_usd is not None and usage.cost_usd >= allowance.cost_usd:
-        return f"the cost limit is reached ({allowance.cost_usd:.2f} USD were left for this work)"
+def exceeded(allowance: TurnLimits, usage: Usage) -> Trip | None:
+    """Which limit is reached; None when there is room for one more call. Zero allows none."""
+    calls, tokens, cost = allowance.model_calls, allowance.output_tokens, allowance.cost_usd
+    if calls is not None and usage.model_calls >= calls:
+        return limit_trip(TripKind.MAX_CALLS, f"the limit of model calls is reached ({calls} were left for this work)")
+    if tokens is not None and usage.output_tokens >= tokens:
+        left = f"({tokens} were left for this work)"
+        return limit_trip(TripKind.TOKEN_LIMIT, f"the limit of output tokens is reached {left}")
+    if cost is not None and usage.cost_usd >= cost:
+        left = f"({cost:.2f} USD were left for this work)"
+        return limit_trip(TripKind.TOKEN_LIMIT, f"the cost limit is reached {left}")
     return None
 
 

@@ -4,6 +4,7 @@ Pure: the workflow knows the state and the manifest, this says what the successo
 """
 
 from baton.agent import AgentState, remaining
+from baton.breakers import Trip
 from baton.budget import Budget
 from baton.knowledge import Knowledge
 from baton.ledger import ItemCounts, ItemRecord, ItemStatus, counts, merge
@@ -53,16 +54,25 @@ def successor(assignment: Assignment, state: AgentState, manifest: Manifest, cho
             "successors_left": None if assignment.successors_left is None else assignment.successors_left - 1,
             "allowance": remaining(assignment.allowance, state.usage + state.extra_usage),
             "totals": chain_totals(assignment, state).model_copy(
-                update={"handoffs": assignment.totals.handoffs + 1, "fruitless": fruitless}
+                update={
+                    "handoffs": assignment.totals.handoffs + 1,
+                    "fruitless": fruitless,
+                    "trips": assignment.totals.trips + (manifest.trip is not None),
+                }
             ),
         }
     )
 
 
 def result(
-    assignment: Assignment, state: AgentState | None, closed: ClosedAgent | None, end: AgentEnd, detail: str
+    assignment: Assignment,
+    state: AgentState | None,
+    closed: ClosedAgent | None,
+    end: AgentEnd,
+    detail: str,
+    trip: Trip | None = None,
 ) -> AgentResult:
-    """What the chain came to."""
+    """What the chain came to. `trip`: the breaker that ended it."""
     own = state.records if state else ()
     return AgentResult(
         agent_id=agent_id(assignment.name, assignment.generation),
@@ -74,6 +84,7 @@ def result(
         knowledge=knowledge_after(assignment, state),
         totals=chain_totals(assignment, state),
         commit=state.commit if state else assignment.start_commit,
+        trip=trip,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
+from baton.breakers import Trip
 from baton.facts import AgentFacts, InProgressItem, SavedPart
 from baton.knowledge import Decision, Entry, Issue
 from baton.ledger import ItemRecord
@@ -77,7 +78,8 @@ class Link(Stored):
 class Manifest(Stored):
     """What `agent-<n>-handoff.json` holds, and the input of the successor's run.
 
-    `cut_off`: the item in progress stands where an output that was too long was cut off.
+    `cut_off`: the item in progress stands where an output that was too long was cut off. `trip`: the breaker because
+    of which a fresh agent goes on, or nobody does.
     """
 
     agent_id: str
@@ -98,6 +100,7 @@ class Manifest(Stored):
     notes: str | None = None
     verification: Verification = Verification()
     chain: tuple[Link, ...] = ()
+    trip: Trip | None = None
 
     def repeats(self, before: "Manifest | None") -> bool:
         """Whether all came to a stop where the agent before did: the same output cut off, and nothing of it kept."""
@@ -158,6 +161,7 @@ class Handing(Stored):
     chain: tuple[Link, ...] = ()
     commit: str | None = None
     at: datetime
+    trip: Trip | None = None
 
 
 def complete(
@@ -213,6 +217,7 @@ def complete(
         notes=claim.notes,
         verification=Verification(corrections=(*corrections, *more)),
         chain=(*handing.chain, *link),
+        trip=handing.trip,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from baton.agent_types import TypeRow
+from baton.breakers import Trip, TripKind, TurnSigns
 from baton.budget import Budget
 from baton.conversation import Ending, Notice
 from baton.facts import Question, Submission
@@ -100,6 +101,7 @@ class ChainTotals(Stored):
     handoffs: int = 0
     turns: int = 0
     fruitless: int = 0
+    trips: int = 0
 
     def __add__(self, other: "ChainTotals") -> "ChainTotals":
         return ChainTotals(**{name: getattr(self, name) + getattr(other, name) for name in ChainTotals.model_fields})
@@ -202,6 +204,7 @@ class TurnOutcome(Stored):
     calls: int = 0
     doing: str = ""
     asked: tuple[Question, ...] = ()
+    signs: TurnSigns = TurnSigns()
 
 
 class CloseAgent(Stored):
@@ -217,6 +220,7 @@ class CloseAgent(Stored):
     reason: HandoffReason
     successor: bool
     at: datetime
+    trip: Trip | None = None
 
 
 class ClosedAgent(Stored):
@@ -240,6 +244,7 @@ class AgentResult(Stored):
     knowledge: Knowledge = Knowledge()
     totals: ChainTotals = ChainTotals()
     commit: str = ""
+    trip: Trip | None = None
 
 
 class HandoffRow(Stored):
@@ -289,16 +294,17 @@ class Direction(Stored):
     successor (`lease`; an empty text refuses it).
 
     `allowance`: what its chain may use in all since it began; `hold`: ask for an allowance before the next turn;
-    `stop`: end with what is done.
+    `stop`: end with what is done; `limit`: the kind of limit that is the reason.
     """
 
     kind: Literal["guidance", "choice", "lease", "pause", "unpause", "hold", "allowance", "stop"] = "guidance"
     text: str = ""
     allowance: TurnLimits | None = None
+    limit: TripKind | None = None
 
 
 class StepResult(Stored):
-    """What `results/<step>.yaml` holds."""
+    """What `results/<step>.yaml` holds. `trip`: the breaker or bound that ended it early."""
 
     step: int
     agent_type: str = ""
@@ -315,6 +321,7 @@ class StepResult(Stored):
     handoffs: int = 0
     usage: Usage = Usage()
     commit: str | None = None
+    trip: Trip | None = None
 
 
 class RunCommands(Stored):
@@ -358,7 +365,8 @@ class MergeStep(Stored):
 class MergedStep(Stored):
     """Result of `merge_step`: the new head of the result, or the paths in conflict and what there is to know of them.
 
-    `resolutions`: how the conflicts that were met on the way were resolved.
+    `resolutions`: how the conflicts that were met on the way were resolved. `undoes`: by earlier step the paths that
+    this step gave back the content they had before that step.
     """
 
     commit: str
@@ -367,6 +375,7 @@ class MergedStep(Stored):
     conflicts: tuple[str, ...] = ()
     conflict: Conflict | None = None
     resolutions: tuple[Resolution, ...] = ()
+    undoes: dict[int, tuple[str, ...]] = Field(default_factory=dict)
 
 
 class TaskRef(Stored):

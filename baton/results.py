@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from baton.breakers import undoing_trip
 from baton.facts import Submission
 from baton.findings import GateVerdict, ready
 from baton.ledger import ItemCounts, ItemRecord, ItemStatus, counts, merge
@@ -26,11 +27,16 @@ def step_result(step: PlanStep, agent: AgentResult, merged: MergedStep | None) -
         blockers.append("merging conflicts in " + ", ".join(merged.conflicts))
     if agent.end is not AgentEnd.FINISHED and agent.detail:
         blockers.append(agent.detail)
+    status = _status(agent, item_counts, said.get("status"), merged)
+    undoing = undoing_trip(merged.undoes) if merged else None
+    if undoing is not None:
+        status = StepStatusWord.PARTIAL
+        blockers.append(undoing.sentence)
     return StepResult(
         step=step.step,
         agent_type=step.agent_type,
         description=step.description,
-        status=_status(agent, item_counts, said.get("status"), merged),
+        status=status,
         summary=said.get("summary", "") or agent.detail,
         findings=(*said.get("findings", ()), *_resolved(merged)),
         criteria=tuple(said.get("criteria", ())),
@@ -42,6 +48,7 @@ def step_result(step: PlanStep, agent: AgentResult, merged: MergedStep | None) -
         handoffs=agent.totals.handoffs,
         usage=agent.totals.usage,
         commit=merged.commit if merged and merged.merged else None,
+        trip=agent.trip or undoing,
     )
 
 
@@ -79,6 +86,7 @@ def combined(step: PlanStep, chains: Sequence[AgentResult], not_started: Sequenc
             turns=sum(chain.totals.turns for chain in chains),
         ),
         commit=chains[-1].commit,
+        trip=next((chain.trip for chain in unfinished if chain.trip), None),
     )
 
 

@@ -15,6 +15,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.turn import Turns
     from baton.agent import AgentState, Ask, Finish, HandOff, Stop, next_move, remaining
     from baton.bookkeeping import NO_ANSWER
+    from baton.breakers import Trip, TripKind, limit_trip
     from baton.chain import (
         FRUITLESS_AT_MOST,
         REPLAN,
@@ -73,6 +74,7 @@ class AgentWorkflow:
         self._guidance: list[str] = []
         self._guidance_shown = 0
         self._stop: str | None = None
+        self._stopped_by: TripKind | None = None
         self._choice: str | None = None
         self._lease: str | None = None
         self._answers: tuple[str, ...] = ()
@@ -109,7 +111,7 @@ class AgentWorkflow:
             case "lease":
                 self._lease = direction.text
             case "stop":
-                self._stop = direction.text
+                self._stop, self._stopped_by = direction.text, direction.limit
             case "hold":
                 self._held = direction.text
             case "allowance":
@@ -130,14 +132,14 @@ class AgentWorkflow:
                     if workflow.info().is_continue_as_new_suggested():
                         return await self._hand_off(HandoffReason.CONTEXT_LIMIT)
                 case HandOff():
-                    return await self._hand_off(move.reason)
+                    return await self._hand_off(move.reason, trip=move.trip)
                 case Finish():
                     return await self._end(AgentEnd.FINISHED, HandoffReason.SUBTASK_COMPLETE, "")
                 case Stop() if move.limit and await self._asked_for_more(move.detail):
                     continue
                 case Stop():
                     end = AgentEnd.BLOCKED if move.blocked else AgentEnd.STOPPED
-                    return await self._end(end, HandoffReason.OUTPUT_LIMIT, move.detail)
+                    return await self._end(end, HandoffReason.OUTPUT_LIMIT, move.detail, move.trip)
 
     async def _interrupted(self) -> AgentResult | None:
         """What a cancellation, a reached time limit or a pause makes of this agent; None when it goes on."""
@@ -145,7 +147,8 @@ class AgentWorkflow:
         if workflow.cancellation_reason() is not None:
             raise asyncio.CancelledError
         if self._stop is not None:
-            return await self._end(AgentEnd.STOPPED, HandoffReason.OUTPUT_LIMIT, self._stop)
+            trip = limit_trip(self._stopped_by, self._stop) if self._stopped_by else None
+            return await self._end(AgentEnd.STOPPED, HandoffReason.OUTPUT_LIMIT, self._stop, trip)
         if self._held is not None:
             await self._asked_for_more(self._held)
             return await self._interrupted()
@@ -205,17 +208,16 @@ class AgentWorkflow:
                     raise
                 if await self._ask_person("credentials", reason_of(error), ("retry", "stop")) == "stop":
                     raise
-        self._state = state.after(outcome).model_copy(
-            update={"prepared": state.prepared or ask.prepared, "hand_off_asked": ask.hand_off_asked}
-        )
+        self._state = state.after(outcome).asked(ask)
         self._answers = tuple([await self._answer(question) for question in outcome.asked])
         is_first = request.turn == 1
         if is_first or self._last_event is None or workflow.now() - self._last_event >= EVENT_INTERVAL:
             await self._tell(self._event())
         return None
 
-    async def _hand_off(self, reason: HandoffReason, detail: str = "") -> AgentResult:
-        """Go on as the successor; the result of the chain where none may follow."""
+    async def _hand_off(self, reason: HandoffReason, detail: str = "", trip: Trip | None = None) -> AgentResult:
+        """Go on as the successor; the result of the chain where none may follow. `trip`: why a fresh agent is to."""
+        detail = trip.sentence if trip else detail
         choice: str | None = None
         if may_be_fruitless(self._assignment, self._current):
             evidence = await self._close(reason, successor=False)
@@ -227,9 +229,10 @@ class AgentWorkflow:
         if choice == STOP:
             return await self._end(AgentEnd.BLOCKED, reason, "stopped by a person: no progress")
         if await self._may_be_followed():
-            return await self._succeed(reason, choice)
+            return await self._succeed(reason, choice, trip)
         limit = "no further agent is allowed (maxAgents)"
-        return await self._end(AgentEnd.STOPPED, reason, f"{detail}; {limit}" if detail else limit)
+        trip = trip or limit_trip(TripKind.MAX_DEPTH, limit)
+        return await self._end(AgentEnd.STOPPED, reason, f"{detail}; {limit}" if detail else limit, trip)
 
     async def _may_be_followed(self) -> bool:
         """Whether a successor is allowed: by the chain's own number, else by the parent, which counts all agents."""
@@ -264,9 +267,9 @@ class AgentWorkflow:
             self._assignment = self._assignment.model_copy(update={"allowance": left})
         self._allowed = True
 
-    async def _succeed(self, reason: HandoffReason, choice: str | None = None) -> AgentResult:
+    async def _succeed(self, reason: HandoffReason, choice: str | None = None, trip: Trip | None = None) -> AgentResult:
         """Hand the manifest to the successor: the next run of this workflow."""
-        closed = await self._close(reason, successor=True)
+        closed = await self._close(reason, successor=True, trip=trip)
         await self._tell(self._event("handoff", handoff=closed))
         following = successor(self._assignment, self._current, closed.manifest, choice).model_copy(
             update={"guidance": (*self._assignment.guidance, *self._guidance, *self._unseen()), "paused": self._paused}
@@ -291,12 +294,12 @@ class AgentWorkflow:
         await workflow.wait_condition(lambda: self._choice is not None)
         return self._choice or ""
 
-    async def _end(self, end: AgentEnd, reason: HandoffReason, detail: str) -> AgentResult:
+    async def _end(self, end: AgentEnd, reason: HandoffReason, detail: str, trip: Trip | None = None) -> AgentResult:
         """The result of the whole chain."""
         closed: ClosedAgent | None = None
         if self._state is not None:
             try:
-                closed = await self._close(reason, successor=False)
+                closed = await self._close(reason, successor=False, trip=trip)
             except ActivityError as error:
                 end, detail = (
                     AgentEnd.FAILED,
@@ -304,9 +307,9 @@ class AgentWorkflow:
                 )
         await self._tell(self._event("ended").model_copy(update={"detail": detail}))
         await workflow.wait_condition(workflow.all_handlers_finished)
-        return result(self._assignment, self._state, closed, end, detail)
+        return result(self._assignment, self._state, closed, end, detail, trip)
 
-    async def _close(self, reason: HandoffReason, *, successor: bool) -> ClosedAgent:
+    async def _close(self, reason: HandoffReason, *, successor: bool, trip: Trip | None = None) -> ClosedAgent:
         state = self._current
         return await workflow.execute_activity_method(
             Agents.close_agent,
@@ -321,6 +324,7 @@ class AgentWorkflow:
                 reason=reason,
                 successor=successor,
                 at=workflow.now(),
+                trip=trip,
             ),
             task_queue=self._assignment.host_queue,
             summary=f"{self._id} · {'hand off' if successor else 'close'}",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
+    from baton.breakers import TripKind
     from baton.estimates import limit_question
     from baton.messages import AgentEvent, Direction
     from baton.pricing import Usage
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 
 RAISE, INTEGRATE, STOP = "raise", "integrate", "stop"
 CHOICES = (RAISE, INTEGRATE, STOP)
+
+_LIMIT_KINDS = {
+    "max_duration": TripKind.TIMEOUT,
+    "max_model_calls": TripKind.MAX_CALLS,
+    "max_agents": TripKind.MAX_DEPTH,
+}
 
 Directions = tuple[tuple[str, Direction], ...]
 """What is passed on to agents: workflow id and direction."""
@@ -174,7 +181,10 @@ class Limits:
         return Decimal(1) / max(1, len(self._run.running_chains()))
 
     def _refusal(self, event: AgentEvent) -> Direction:
-        return Direction(kind="lease") if event.kind == "lease" else Direction(kind="stop", text=self._sentence())
+        if event.kind == "lease":
+            return Direction(kind="lease")
+        limit = _LIMIT_KINDS.get(self._reached() or "", TripKind.TOKEN_LIMIT)
+        return Direction(kind="stop", text=self._sentence(), limit=limit)
 
     def reason(self, role: Role = Role.EXECUTOR) -> str | None:
         """Why nobody of this role may start now; nobody is asked."""
