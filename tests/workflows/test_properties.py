@@ -227,7 +227,7 @@ def steady(dialogue: Dialogue) -> Sequence[Block]:
 async def test_a_long_life_leaves_the_same_with_every_turn(rig: Rig) -> None:
     source = rig.repository(a="00000\n")
     with rig.api(Rules(steady)) as api:
-        opened = await rig.run(task(source, "a.py").model_copy(update={"plan_only": True}))
+        opened = await rig.run(task(source, owns=["a.py"]).model_copy(update={"plan_only": True}))
         assignment = Assignment(
             task_id=opened.task_id,
             task="Count",
@@ -245,7 +245,7 @@ async def test_a_long_life_leaves_the_same_with_every_turn(rig: Rig) -> None:
         )
         result = await handle.result()
         assert statuses(api) == {200: TURNS}
-    assert (result.end, result.totals.turns) == (AgentEnd.FINISHED, TURNS)
+    assert (result.end, result.totals.turns, result.changed) == (AgentEnd.FINISHED, TURNS, ("a.py",))
     assert_even(await history_bytes_by_turn(rig, handle.id), "history")
     assert_even(blob_bytes_by_turn(rig, opened.task_id), "blobs")
 
