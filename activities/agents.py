@@ -10,6 +10,7 @@ from activities.agent_numbers import agent_number
 from activities.artifacts import Artifacts
 from activities.conversations import Conversations
 from activities.credentials import Credentials
+from activities.disk_secrets import secrets_below
 from activities.inheritance import inherit
 from activities.model import Model
 from activities.predecessor import Predecessor
@@ -18,6 +19,7 @@ from activities.pulse import pulse
 from activities.sandbox import Sandbox
 from activities.store import LostBlobError
 from activities.task_folder import TaskFolder, Tasks
+from activities.text_files import cut_middle
 from activities.trace import TaskTrace
 from activities.workspace_lock import workspace_lock
 from activities.workspaces import prepare_workspace
@@ -30,9 +32,13 @@ from baton.merging import conflict_ownership
 from baton.messages import Assignment, CloseAgent, ClosedAgent, OpenedAgent
 from baton.plan import Plan
 from baton.pricing import Usage
+from baton.redaction import redacted
 from baton.roles import WRITING_ROLES, agent_id
 from baton.step_outputs import SHOWN_CHARACTERS, address, output_of
 from baton.tool_schemas import tools_for
+
+CHANGED_KEPT = 300
+"""Changed paths that the workflow gets to know of a chain."""
 
 
 class Agents:
@@ -67,8 +73,8 @@ class Agents:
             disallowed=kind.disallowed_tools if kind else (),
         )
         guidance = folder.record.guidance
-        context = await _context(folder, assignment)
-        texts = [guidance, assignment_message(assignment_fields(assignment, inheritance.lines, context))]
+        context, diff = await _context(folder, assignment), await self._diff(folder, assignment)
+        texts = [guidance, assignment_message(assignment_fields(assignment, inheritance.lines, context, diff))]
         owned, owns = _owned(folder, assignment)
         opening = Opening(
             agent_id=_id(assignment),
@@ -123,7 +129,17 @@ class Agents:
         submission = facts.submission
         if submission is not None and submission.tool == "submit_plan":
             return ClosedAgent(manifest=manifest, file=file, plan=Plan.model_validate(submission.input))
-        return ClosedAgent(manifest=manifest, file=file, submission=submission)
+        kept = () if request.successor else tuple(changed[:CHANGED_KEPT])
+        return ClosedAgent(manifest=manifest, file=file, submission=submission, changed=kept)
+
+    async def _diff(self, folder: TaskFolder, assignment: Assignment) -> str:
+        """What a reviewer is to judge, with secrets masked; empty for other roles."""
+        if assignment.subject is None:
+            return ""
+        text = await folder.repository.diff(assignment.subject.since, assignment.start_commit)
+        on_disk = await asyncio.to_thread(secrets_below, folder.workspace(assignment.workspace))
+        known = self._credentials.secrets() if self._credentials else ()
+        return cut_middle(redacted(text, on_disk | set(known)), hint="read the files").text
 
     async def _with_context(self, folder: TaskFolder, assignment: Assignment) -> tuple[Assignment, Usage]:
         """The assignment with what its manifest must say; asked of the predecessor where it does not."""

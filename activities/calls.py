@@ -150,7 +150,7 @@ class Calls:
         files: Sequence[str] = ()
         unresolved: Sequence[str] = ()
         repository = self.folder.repository
-        if call.name == "complete_item":
+        if call.name in {"complete_item", "finish_step"}:
             workspace = self.folder.workspace(self.request.workspace)
             changes = await repository.changed_paths(workspace, self.conversation.opening.start_commit)
             changed = [change.path for change in changes]

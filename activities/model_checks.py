@@ -13,6 +13,11 @@ from baton.settings import Settings
 ROLES_WITH_MODELS = ("planner", "executor", "integrator")
 
 
+def roles_in_use(settings: Settings) -> tuple[str, ...]:
+    """The roles that a task with these settings may have."""
+    return (*ROLES_WITH_MODELS, *(("reviewer",) if settings.review != "never" else ()))
+
+
 class ModelRefused(ValueError):  # noqa: N818 - a refusal of what the user gave
     """A model that cannot serve, in one sentence that says whose it is and what to do."""
 
@@ -27,7 +32,7 @@ class ModelChecks:
     async def roles(self) -> tuple[dict[str, int], dict[str, int]]:
         """Context windows and longest outputs by role. Raises `ModelRefused`."""
         windows, outputs = {}, {}
-        for role in ROLES_WITH_MODELS:
+        for role in roles_in_use(self.settings):
             facts = await self._check(self.settings.models.of(role), f"the {role}")
             if facts.max_input_tokens is not None:
                 windows[role] = facts.max_input_tokens

@@ -5,6 +5,7 @@ Every path is bounded: turns, nudges, refused submissions and the single request
 
 from dataclasses import dataclass
 
+from baton.bounds import CHAIN_AGENTS
 from baton.breakers import Seen, Trip, TripKind, limit_trip, remembered, tripped
 from baton.budget import Phase
 from baton.conversation import Ending, Notice, NoticeKind
@@ -24,9 +25,6 @@ CONTEXT_SHARE = 0.9
 
 MAX_REFUSED_SUBMISSIONS = 3
 """Plans or results sent back with their faults named."""
-
-MAX_GENERATIONS = 100
-"""Agents of one chain, one after the other, whatever maxAgents says."""
 
 
 class AgentState(Stored):
@@ -152,8 +150,8 @@ def _after_last(assignment: Assignment, state: AgentState) -> Move | None:
 def _limit_reached(assignment: Assignment, state: AgentState) -> Move | None:
     if (trip := exceeded(assignment.allowance, state.usage + state.extra_usage)) is not None:
         return Stop(blocked=False, detail=trip.evidence, limit=True, trip=trip)
-    if assignment.generation > MAX_GENERATIONS:
-        trip = limit_trip(TripKind.MAX_DEPTH, f"{MAX_GENERATIONS} agents followed one another on this work")
+    if assignment.generation > CHAIN_AGENTS:
+        trip = limit_trip(TripKind.MAX_DEPTH, f"{CHAIN_AGENTS} agents followed one another on this work")
         return Stop(blocked=False, detail=trip.sentence, trip=trip)
     if state.turn >= assignment.max_turns:
         return HandOff(HandoffReason.OUTPUT_LIMIT)

@@ -9,8 +9,13 @@ from baton.knowledge import Knowledge
 from baton.merging import Conflict
 from baton.messages import Assignment, OpenedTask, StepResult, TaskInput
 from baton.plan import Plan, PlanStep
+from baton.reviews import Subject
 from baton.roles import Role
 from baton.schedule import Unit
+
+REVIEWER_SUCCESSORS = 1
+REVIEWER_TURNS = 40
+"""Reviewers do not count against maxAgents either, and are to be short."""
 
 PLANNER_SUCCESSORS = 3
 """Planners do not count against maxAgents; their chain has its own bound."""
@@ -97,6 +102,32 @@ def integrator_assignment(
         results=tuple(results),
         gates=tuple(verdicts),
         **_of_type(opened, opened.settings.default_integrator),
+    )
+
+
+def reviewer_assignment(
+    task_id: str,
+    task: TaskInput,
+    opened: OpenedTask,
+    step: PlanStep,
+    commit: str,
+    subject: Subject,
+    name: str,
+    workspace: str,
+) -> Assignment:
+    """A reviewer's: the work as it stands at `commit`, in a throwaway workspace of its own."""
+    return _assignment(
+        Role.REVIEWER,
+        task_id,
+        task,
+        opened,
+        name=name,
+        successors_left=REVIEWER_SUCCESSORS,
+        max_turns=REVIEWER_TURNS,
+        workspace=workspace,
+        start_commit=commit,
+        step=step.model_copy(update={"items": ()}),
+        subject=subject,
     )
 
 

@@ -144,7 +144,21 @@ def _finish_step(arguments: dict[str, Any], evidence: Evidence) -> Judgement:
             is_error=True,
             facts=TurnFacts(refused_submissions=1),
         )
+    if arguments["status"] == "ok" and not _shows_anything(arguments, evidence):
+        return Judgement(
+            "Nothing shows that this step is done: no file changed, nothing was recorded, no criterion has evidence. "
+            "Do the work, or name in criteria what you checked and what came out, or finish as partial or blocked.",
+            is_error=True,
+            facts=TurnFacts(refused_submissions=1),
+        )
     return Judgement("The step is finished.", facts=_submitted("finish_step", arguments))
+
+
+def _shows_anything(arguments: dict[str, Any], evidence: Evidence) -> bool:
+    """Whether a step that says ok left anything that can be looked at; one with items has their records."""
+    facts = evidence.facts
+    left = (facts.items, facts.records, facts.written, facts.knowledge, evidence.changed, arguments.get("findings"))
+    return any(left) or any(str(row.get("evidence") or "").strip() for row in arguments.get("criteria") or ())
 
 
 def _submit_plan(arguments: dict[str, Any], evidence: Evidence) -> Judgement:
@@ -172,6 +186,17 @@ def _submit_resolution(arguments: dict[str, Any], evidence: Evidence) -> Judgeme
     return Judgement("Received.", facts=_submitted("submit_resolution", arguments | {"unresolved": left}))
 
 
+def _submit_review(arguments: dict[str, Any], _: Evidence) -> Judgement:
+    faults = []
+    if arguments["approved"] and arguments["retry"]:
+        faults.append("approved and retry contradict each other: choose one")
+    if not arguments["approved"] and not arguments["feedback"].strip():
+        faults.append("a verdict that is no approval needs feedback that names file and fault")
+    if faults:
+        return Judgement("; ".join(faults), is_error=True, facts=TurnFacts(refused_submissions=1))
+    return Judgement("Received.", facts=_submitted("submit_review", arguments))
+
+
 def _submit(tool: str) -> Callable[[dict[str, Any], Evidence], Judgement]:
     def judge_submission(arguments: dict[str, Any], _: Evidence) -> Judgement:
         return Judgement("Received.", facts=_submitted(tool, arguments))
@@ -189,7 +214,7 @@ JUDGES: dict[str, Callable[[dict[str, Any], Evidence], Judgement]] = {
     "hand_off": _hand_off,
     "finish_step": _finish_step,
     "submit_plan": _submit_plan,
-    "submit_review": _submit("submit_review"),
+    "submit_review": _submit_review,
     "submit_resolution": _submit_resolution,
     "submit_integration": _submit("submit_integration"),
 }

@@ -85,6 +85,7 @@ def result(
         totals=chain_totals(assignment, state),
         commit=state.commit if state else assignment.start_commit,
         trip=trip,
+        changed=closed.changed if closed else (),
     )
 
 

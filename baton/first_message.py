@@ -9,6 +9,7 @@ from baton.manifest import Manifest
 from baton.merging import Conflict
 from baton.messages import Assignment
 from baton.plan import PlanStep
+from baton.reviews import Subject
 from baton.roles import Role, agent_id
 from baton.step_outputs import PREFIX, expected
 
@@ -23,9 +24,10 @@ def assignment_message(fields: Mapping[str, Any]) -> str:
 
 
 def assignment_fields(
-    assignment: Assignment, knowledge: Sequence[str], context: Mapping[str, Any] | None = None
+    assignment: Assignment, knowledge: Sequence[str], context: Mapping[str, Any] | None = None, diff: str = ""
 ) -> dict[str, Any]:
-    """The assignment as its agent sees it; `knowledge` are the lines it inherits, `context` is its `input_context`."""
+    """The assignment as its agent sees it; `knowledge` are the lines it inherits, `context` is its `input_context`,
+    `diff` what a reviewer judges."""
     common: dict[str, Any] = {
         "role": assignment.role,
         "task": assignment.task,
@@ -47,6 +49,8 @@ def assignment_fields(
             }
         case Role.RESOLVER:
             return common | {"conflict": _shown_conflict(assignment.conflict), "knowledge": list(knowledge)}
+        case Role.REVIEWER:
+            return common | {"step": _shown_step(assignment.step), "diff": diff} | _shown_subject(assignment.subject)
         case _:
             return common | {
                 "plan": _shown_plan(assignment.plan),
@@ -71,6 +75,14 @@ def _needs(assignment: Assignment) -> list[dict[str, Any]]:
     claims = (*assignment.items, *(assignment.step.owns if assignment.step else ()))
     found = needs_of(claims, assignment.knowledge)
     return [{"file": entry.file, "need": entry.text, "from": entry.agent_id} for entry in found[-NEEDS_SHOWN:]]
+
+
+def _shown_subject(subject: Subject | None) -> dict[str, Any]:
+    """What a reviewer is told of the work beside its diff."""
+    if subject is None:
+        return {"result": None}
+    shown = subject.model_dump(mode="json", exclude={"since", "result"}, exclude_defaults=True)
+    return {"result": subject.result} | shown
 
 
 def _shown_conflict(conflict: Conflict | None) -> dict[str, Any] | None:

@@ -24,6 +24,7 @@ from baton.names import TASK_QUEUE
 from baton.performance import Size
 from baton.plan import HandoffStrategy, Plan, PlanDraft, PlanStep
 from baton.pricing import Usage
+from baton.reviews import Review, Subject
 from baton.roles import Role
 from baton.settings import Settings
 from baton.states import AgentEnd, StepStatusWord
@@ -161,6 +162,7 @@ class Assignment(Stored):
     results: tuple["StepResult", ...] = ()
     gates: tuple[GateVerdict, ...] = ()
     conflict: Conflict | None = None
+    subject: Subject | None = None
 
 
 class OpenedAgent(Stored):
@@ -224,16 +226,22 @@ class CloseAgent(Stored):
 
 
 class ClosedAgent(Stored):
-    """What is left of an agent: the verified manifest, the file that holds it, what it submitted."""
+    """What is left of an agent: the verified manifest, the file that holds it, what it submitted, and some of the paths
+    that its chain changed."""
 
     manifest: Manifest
     file: str | None = None
     submission: Submission | None = None
     plan: Plan | None = None
+    changed: tuple[str, ...] = ()
 
 
 class AgentResult(Stored):
-    """Result of `AgentWorkflow`: what its last agent submitted and what the whole chain did."""
+    """Result of `AgentWorkflow`: what its last agent submitted and what the whole chain did.
+
+    `changed`: some of the paths it changed. `reviews`: what was said of it so far; `reviewed`: no more will be.
+    `rejected`: a person did not accept it, so it is not merged.
+    """
 
     agent_id: str
     end: AgentEnd
@@ -245,6 +253,10 @@ class AgentResult(Stored):
     totals: ChainTotals = ChainTotals()
     commit: str = ""
     trip: Trip | None = None
+    changed: tuple[str, ...] = ()
+    reviews: tuple[Review, ...] = ()
+    reviewed: bool = False
+    rejected: bool = False
 
 
 class HandoffRow(Stored):
@@ -322,6 +334,7 @@ class StepResult(Stored):
     usage: Usage = Usage()
     commit: str | None = None
     trip: Trip | None = None
+    reviews: tuple[Review, ...] = ()
 
 
 class RunCommands(Stored):

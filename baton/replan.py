@@ -56,6 +56,7 @@ def remark(plan: Plan, results: Mapping[int, StepResult], records: Mapping[int, 
         named = f"; still open: {', '.join(left[:100])}" if left else ""
         why = f"; in the way: {'; '.join(result.blockers)[:500]}" if result.blockers else ""
         lines.append(told + named + why)
+        lines += [f"A reviewer wants of later steps: {text}" for r in result.reviews for text in r.plan_adjustments]
     return "\n".join(lines)
 
 

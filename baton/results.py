@@ -15,6 +15,7 @@ from baton.merging import finding_of
 from baton.messages import AgentResult, ChainTotals, MergedStep, StepResult
 from baton.plan import PlanStep
 from baton.pricing import Usage
+from baton.reviews import review_findings, review_gaps
 from baton.states import AgentEnd, StepStatusWord, TaskState
 
 
@@ -28,7 +29,8 @@ def step_result(step: PlanStep, agent: AgentResult, merged: MergedStep | None) -
     if agent.end is not AgentEnd.FINISHED and agent.detail:
         blockers.append(agent.detail)
     status = _status(agent, item_counts, said.get("status"), merged)
-    undoing = undoing_trip(merged.undoes) if merged else None
+    # A repair may well take back what made a gate fail.
+    undoing = undoing_trip(merged.undoes) if merged and not step.repair_round else None
     if undoing is not None:
         status = StepStatusWord.PARTIAL
         blockers.append(undoing.sentence)
@@ -38,17 +40,18 @@ def step_result(step: PlanStep, agent: AgentResult, merged: MergedStep | None) -
         description=step.description,
         status=status,
         summary=said.get("summary", "") or agent.detail,
-        findings=(*said.get("findings", ()), *_resolved(merged)),
+        findings=(*said.get("findings", ()), *_resolved(merged), *review_findings(agent.reviews)),
         criteria=tuple(said.get("criteria", ())),
         files_changed=merged.files_changed if merged else (),
         blockers=tuple(blockers),
-        verification_gaps=tuple(said.get("verification_gaps", ())),
+        verification_gaps=(*said.get("verification_gaps", ()), *review_gaps(agent.reviews)),
         items=item_counts,
         agents=agent.totals.agents,
         handoffs=agent.totals.handoffs,
         usage=agent.totals.usage,
         commit=merged.commit if merged and merged.merged else None,
         trip=agent.trip or undoing,
+        reviews=agent.reviews,
     )
 
 
@@ -87,6 +90,7 @@ def combined(step: PlanStep, chains: Sequence[AgentResult], not_started: Sequenc
         ),
         commit=chains[-1].commit,
         trip=next((chain.trip for chain in unfinished if chain.trip), None),
+        reviews=tuple(review for chain in chains for review in chain.reviews),
     )
 
 

@@ -19,6 +19,7 @@ from baton.models import Stored
 from baton.pricing import Price
 
 Phase = Literal["planning", "integration"]
+ReviewWhen = Literal["auto", "always", "never"]
 SandboxMode = Literal["auto", "on", "off"]
 
 MODEL_ALIASES: Mapping[str, str] = {
@@ -130,10 +131,14 @@ class Settings(_Section):
     copy_files: tuple[str, ...] = Field(
         default=(), alias="copy", description="Untracked files to bring along into each workspace"
     )
-    review: Literal["auto", "always", "never"] = Field(
-        default="auto", description="Whether finished steps are reviewed"
+    review: ReviewWhen = Field(
+        default="auto",
+        description="When finished steps are reviewed; auto: where claims go beyond facts, or the change is risky",
     )
-    review_lenses: tuple[str, ...] = Field(default=(), description="What a review looks at beside correctness")
+    review_lenses: tuple[str, ...] = Field(
+        default=(),
+        description="Views of a review, an agent each: correctness, security, performance, maintainability, any text",
+    )
     sandbox: SandboxMode = Field(default="auto", description="Whether commands run in a sandbox")
     notify: str | None = Field(
         default=None, description="Command to run when a task waits for a person or ends; desktop: a notification there"

@@ -5,9 +5,6 @@ from typing import Any
 
 from baton.settings import Layer, Settings
 
-NOT_YET = ("review", "reviewLenses")
-"""Settings that are understood and checked, but not acted upon yet; nobody shall rely on them."""
-
 
 def origins(layers: Sequence[Layer]) -> dict[str, str]:
     """For each value that some (valid) layer sets, the source of the one that holds: `limits.costUsd` -> `a.json`."""
@@ -26,9 +23,7 @@ def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def without_effect(layers: Sequence[Layer], settings: Settings) -> list[str]:
     """What is set and changes nothing, each with its source and why."""
-    found = [
-        f"{layer.source}: {key} has no effect yet" for layer in layers for key in NOT_YET if key in layer.orchestration
-    ]
+    found = []
     set_by = origins(layers)
     if "maxParallelAgents" in set_by and not settings.parallel_execution:
         source = set_by["maxParallelAgents"]

@@ -183,6 +183,8 @@ class SubmitReview(Submitted):
     approved: bool
     retry: bool = False
     feedback: str = Field(default="", description="What to change and where; needed unless approved")
+    findings: list[Finding] = Field(default=[], description="What people should know, also of work you approve")
+    reopen: list[str] = Field(default=[], description="With retry: items of the step that must be done again")
     plan_adjustment: str | None = Field(default=None, description="What later steps should do differently")
 
 

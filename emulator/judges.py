@@ -9,6 +9,7 @@ from emulator.planner import PATTERN
 from emulator.reply import Block, Text, ToolUse
 
 MAX_REFUSED = 3
+MARKED_LIE = "a marked lie"
 
 
 def integrate(dialogue: Dialogue) -> list[Block]:
@@ -33,7 +34,16 @@ def integrate(dialogue: Dialogue) -> list[Block]:
 
 
 def review(dialogue: Dialogue) -> list[Block]:
-    """Approve, and say that nothing intelligent looked."""
+    """Approve, and say that nothing intelligent looked; a lie that is marked as one is sent back."""
+    told = f"{dialogue.assignment.get('result')} {dialogue.assignment.get('diff')}"
+    if MARKED_LIE in told.lower():
+        refusal = {
+            "approved": False,
+            "retry": True,
+            "feedback": f"The work says of itself that it holds {MARKED_LIE}: take it out.",
+            "plan_adjustment": None,
+        }
+        return _submit(dialogue, "submit_review", refusal, "Even a stand-in can read what is marked as a lie.")
     verdict = {
         "approved": True,
         "retry": False,

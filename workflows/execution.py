@@ -29,6 +29,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.status_changes import with_step
     from workflows.attention import HeldBack
     from workflows.merging import MergeQueue
+    from workflows.review import Supervision
     from workflows.run_steps import run_commands
     from workflows.task_run import TaskRun, raise_if_cancelled
 
@@ -53,6 +54,7 @@ class Execution:
         }
         self._queue = MergeQueue(run, plan, self._slots)
         self._again = run.again
+        self._supervision = Supervision(run, plan, self._slots, self._assignment)
         self._first_started = False
 
     async def run(self) -> None:
@@ -155,9 +157,7 @@ class Execution:
         chains = [end for end in ends if isinstance(end, AgentResult)]
         if not chains:
             return not_attempted(step, refused[0])
-        worked = [
-            unit for unit, end in zip(pieces, ends, strict=True) if isinstance(end, AgentResult) and end.totals.agents
-        ]
+        worked = [unit for unit, end in zip(pieces, ends, strict=True) if _is_to_merge(end)]
         run.replan_wanted = run.replan_wanted or any(chain.end is AgentEnd.REPLAN for chain in chains)
         return await self._merged(step, combined(step, chains, refused), worked)
 
@@ -186,8 +186,12 @@ class Execution:
         return step_result(step, agent, merged)
 
     async def _chain(self, step: PlanStep, unit: Unit, start: str) -> AgentResult | str:
-        """One chain of agents in a slot; a sentence when it may not start. One that ended in an earlier run of the
-        workflow is not started again."""
+        """One chain of agents and the reviews of its work; a sentence when it may not start."""
+        ended = await self._worked(step, unit, start)
+        return ended if isinstance(ended, str) else await self._supervision.settled(step, unit, start, ended)
+
+    async def _worked(self, step: PlanStep, unit: Unit, start: str) -> AgentResult | str:
+        """One chain of agents in a slot. One that ended in an earlier run of the workflow is not started again."""
         run = self._run
         if (ended := run.chain_ends.get(unit.label)) is not None:
             return ended
@@ -202,11 +206,7 @@ class Execution:
             self._first_started = True
             run.status = with_step(run.status, step.step, state="running")
             run.show()
-            finished = tuple(n for n, result in run.results.items() if result.status is StepStatusWord.OK)
-            assignment = executor_assignment(
-                run.task_id, run.input, run.opened, self._plan, step, unit, start, run.knowledge, finished
-            )
-            assignment = self._on_top(assignment, unit)
+            assignment = self._assignment(step, unit, start)
             try:
                 result = await run.agent(assignment, f"{run.task_id}/step-{unit.label}", self._share(unit))
             except HeldBack:
@@ -262,6 +262,15 @@ class Execution:
         again = self._again.get(unit.step)
         return (f"again-{again.times}-" if again else "") + f"step-{unit.label}"
 
+    def _assignment(self, step: PlanStep, unit: Unit, start: str) -> Assignment:
+        """The assignment of a chain's first executor."""
+        run = self._run
+        finished = tuple(n for n, result in run.results.items() if result.status is StepStatusWord.OK)
+        first = executor_assignment(
+            run.task_id, run.input, run.opened, self._plan, step, unit, start, run.knowledge, finished
+        )
+        return self._on_top(first, unit)
+
     def _on_top(self, assignment: Assignment, unit: Unit) -> Assignment:
         """The assignment of a step that is done again: in a new workspace, and with the reason."""
         again = self._again.get(unit.step)
@@ -284,6 +293,11 @@ async def _ended(chains: list[asyncio.Task[AgentResult | str]]) -> list[AgentRes
     except asyncio.CancelledError:
         await asyncio.gather(*chains, return_exceptions=True)
     return [_end(chain) for chain in chains]
+
+
+def _is_to_merge(end: AgentResult | str | None) -> bool:
+    """Whether a chain did something that nobody refused."""
+    return isinstance(end, AgentResult) and end.totals.agents > 0 and not end.rejected
 
 
 def _end(chain: asyncio.Task[AgentResult | str]) -> AgentResult | str | None:

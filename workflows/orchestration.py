@@ -30,7 +30,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.execution import Execution
     from workflows.failures import reason_of, type_of
     from workflows.integration import Integration
-    from workflows.planning import MAX_REPLANS, Planning
+    from workflows.planning import Planning
     from workflows.renewal import renew, take_up
     from workflows.resuming import resume
     from workflows.surface import Surface
@@ -256,7 +256,7 @@ class OrchestrationWorkflow:
             run.enter("executing")
             await run.save()
             await Execution(run, plan).run()
-            if not run.replan_wanted or run.round == MAX_REPLANS:
+            if not run.replan_wanted or not run.may_replan:
                 break
             run.round += 1
             run.enter("planning")

@@ -8,6 +8,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.tasks import TaskWork
     from baton.agent_types import with_general_types_noted
     from baton.assignments import planner_assignment
+    from baton.bounds import PLANS
     from baton.ledger import ItemRecord
     from baton.messages import OpenTask, SettlePlan, StepResult
     from baton.plan import Plan, PlanDraft
@@ -21,7 +22,6 @@ with workflow.unsafe.imports_passed_through():
     from workflows.execution import was_cancelled
     from workflows.task_run import TaskRun
 
-MAX_REPLANS = 5
 REPLACED = "replaced"
 """The answer to an approval where a person put another plan in its place."""
 
@@ -45,7 +45,7 @@ class Planning:
         run = self._run
         before = (None if run.proposed else self.plan, dict(run.results), dict(run.records))
         run.approved, run.remarks = False, remarks
-        for _ in range(MAX_REPLANS):
+        for _ in range(PLANS):
             plan = run.plan if run.proposed else await self._one_plan(remarks)
             if plan is None:
                 return None
@@ -56,7 +56,7 @@ class Planning:
                 run.approved, run.replan_wanted = True, False
                 return plan
             remarks.append(answer.comment or "The plan was rejected without a remark; propose a different one.")
-        self._run.update(summary=f"no plan was approved in {MAX_REPLANS} attempts")
+        self._run.update(summary=f"no plan was approved in {PLANS} attempts")
         return None
 
     def waits(self) -> bool:

@@ -17,6 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.merging import Merging
     from activities.tasks import TaskWork
     from baton.allowances import Allowances
+    from baton.bounds import PLANS
     from baton.durations import format_duration
     from baton.estimates import Estimate, plan_estimate
     from baton.findings import GateResult, GateSpec, GateVerdict, not_run
@@ -275,6 +276,11 @@ class TaskRun:
             sizes_before=self.sizes_before,
             sizes=self.sizes,
         )
+
+    @property
+    def may_replan(self) -> bool:
+        """Whether the task may have one more plan."""
+        return self.round < PLANS
 
     @property
     def active(self) -> timedelta:

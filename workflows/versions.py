@@ -3,6 +3,9 @@
 PROGRESS = "progress"
 """The task tells its progress, merges onto the head it knows, and goes on in a new run when its history is long."""
 
+REVIEWS = "reviews"
+"""The work of a chain may be reviewed before it is merged."""
+
 LIMITS_ASK = "limits-ask"
 """A reached limit is a question to a person, and an agent asks for more before it stops."""
 
