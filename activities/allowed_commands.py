@@ -42,5 +42,5 @@ class AllowedCommands:
                 "This command was not run: there is no sandbox on this host, so only gate commands and what the "
                 f"permissions allow can run, here: {'; '.join(allowed[:SHOWN]) or 'none'}. Use exactly one of these, "
                 "and read, grep, glob and edit for everything about files. A person can allow more with "
-                "permissions.allow in the settings, such as Bash(npm test *), or with --sandbox off."
+                "permissions.allow in ~/.claude/settings.json, such as Bash(npm test *), or with --sandbox off."
             )

@@ -126,15 +126,21 @@ async def restore_configuration(
     commit: str,
     changed: Sequence[Change],
     plan: Sequence[PlanStep],
+    scripts: frozenset[str] = frozenset(),
 ) -> list[IntegrityFinding]:
-    """Put back in the workspace what changed of the gates' configuration, but for files that the plan names."""
+    """Put back in the workspace what changed of the gates' configuration, but for files that the plan names.
+
+    `scripts` are files that the gates' commands start; one that the base commit has is configuration as a whole.
+    """
     restored, planned = [], []
     for change in changed:
-        if not is_gate_configuration(change.path):
+        is_script = change.path in scripts
+        if not is_script and not is_gate_configuration(change.path):
             continue
         before = await _text(repository, base, change.path)
         now = await _text(repository, commit, change.path)
-        wanted = with_base(change.path, before, now)
+        as_script = now if before is None else before
+        wanted = as_script if is_script else with_base(change.path, before, now)
         if wanted == now:
             continue
         if is_planned(change.path, plan):

@@ -21,7 +21,7 @@ from activities.outside_parts import warnings_about
 from activities.pulse import pulse
 from activities.reopening import CannotResume, reopen
 from activities.repository import BadRepository, SourceFacts
-from activities.settings_files import layers_for
+from activities.settings_files import confirmed_at, layers_for
 from activities.survey import survey
 from activities.task_folder import TaskFolder, TaskRecord, Tasks
 from baton.findings import GateKind, GateSpec
@@ -36,6 +36,7 @@ from baton.permissions import Permissions
 from baton.redaction import redacted
 from baton.settings import Layer, Settings, SettingsFaults, permissions_of, resolve
 from baton.settings_view import without_effect
+from baton.trust import project_commands, refusal, without_rules
 
 
 class BadInputError(ApplicationError):
@@ -113,7 +114,17 @@ class Opening:
         if not settings.enabled:
             named = next(layer.source for layer in reversed(layers) if "enabled" in layer.orchestration)
             raise BadInputError(f"orchestration is switched off (enabled: false in {named})")
-        return settings, layers
+        return settings, self._trusted(layers, given, facts.top_level)
+
+    def _trusted(self, layers: list[Layer], given: TaskInput, top_level: Path | None) -> list[Layer]:
+        """The layers, without rules of the project that nobody confirmed; commands of it are refused then."""
+        if given.trust_project_commands:
+            return layers
+        confirmed = {*given.confirmed_commands, *confirmed_at(self._tasks.state, top_level)}
+        new = [command for command in project_commands(layers) if command.fingerprint not in confirmed]
+        if any(command.runs for command in new):
+            raise BadInputError(refusal([command for command in new if command.runs]))
+        return without_rules(layers, new)
 
     def _refuse_used_id(self, folder: TaskFolder, artifacts: Path) -> None:
         used = (folder.path / "task.json").exists() or (artifacts.is_dir() and any(artifacts.iterdir()))

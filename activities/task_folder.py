@@ -127,19 +127,19 @@ class Tasks:
     """All tasks of this host."""
 
     def __init__(self, state: Path) -> None:
-        self._state = state
+        self.state = state
         self._known: dict[str, TaskFolder] = {}
 
     def folder(self, task_id: str) -> TaskFolder:
         """The folder of a task, existing or not. ValueError for a malformed id, so that no path can lead elsewhere."""
         if (fault := task_id_fault(task_id)) is not None:
             raise ValueError(fault)
-        return self._known.setdefault(task_id, TaskFolder(task_folder(self._state, task_id)))
+        return self._known.setdefault(task_id, TaskFolder(task_folder(self.state, task_id)))
 
     def lock_path(self, task_id: str) -> Path:
         """The lock for making and removing a task's folder; beside it, since the folder itself comes and goes."""
         self.folder(task_id)
-        return task_lock(self._state, task_id)
+        return task_lock(self.state, task_id)
 
     def forget(self, task_id: str) -> None:
         """Drop what is cached of a task."""

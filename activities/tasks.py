@@ -23,6 +23,7 @@ from activities.workspace_lock import workspace_lock
 from activities.workspaces import prepare_workspace
 from baton.expansion import expand
 from baton.findings import GateResult
+from baton.gate_configuration import scripts_of
 from baton.messages import (
     Artifact,
     GateResults,
@@ -84,7 +85,8 @@ class TaskWork:
             base, repository = record.opened.base_commit, folder.repository
             changed = await repository.changed_between(base, request.commit) if request.commit != base else []
             plan = folder.plan.plan if folder.plan is not None else ()
-            integrity = await restore_configuration(repository, workspace, base, request.commit, changed, plan)
+            scripts = scripts_of(gate.command for gate in request.gates)
+            integrity = await restore_configuration(repository, workspace, base, request.commit, changed, plan, scripts)
             changes = await suite_changes(repository, base, request.commit, changed)
             await prepare_workspace(folder, workspace, self._sandbox, self._credentials.secrets())
             places = [workspace, *([source] if (source := _top_level(record)) else [])]

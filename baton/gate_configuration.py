@@ -6,9 +6,13 @@ conftest.py the file is put back where its hooks or collecting rules differ, whi
 
 import ast
 import json
+import posixpath
 import re
 import tomllib
+from collections.abc import Iterable
 from typing import Any
+
+from baton.command_lines import words
 
 _WHOLE = re.compile(
     r"(?:^|/)(?:\.?pytest\.ini|tox\.ini|\.?ruff\.toml|\.?mypy\.ini|\.flake8|\.pylintrc|\.coveragerc|noxfile\.py"
@@ -24,12 +28,27 @@ _HEADER = re.compile(r"^\s*\[[^\]]+\]\]?\s*(?:[#;].*)?$")
 _PACKAGE_KEYS = (
     "scripts", "jest", "mocha", "ava", "vitest", "nyc", "c8", "eslintConfig", "eslintIgnore", "xo", "standard", "tap"
 )  # fmt: skip
+_MAKE = frozenset({"make", "gmake"})
+_SCRIPTS = (".sh", ".bash", ".zsh", ".ps1")
 _COLLECTING = re.compile(r"^(?:pytest_\w+|collect_ignore(?:_glob)?)$")
 
 
 def is_gate_configuration(path: str) -> bool:
     """Whether a file of this name can change what a gate checks."""
     return bool(_WHOLE.search(path)) or path.rsplit("/", 1)[-1] in _PARTLY
+
+
+def scripts_of(commands: Iterable[str]) -> frozenset[str]:
+    """Files whose whole text is a part of these gate commands: makefiles and the scripts that they start."""
+    found: set[str] = set()
+    for command in commands:
+        for part in words(command):
+            name = posixpath.normpath(part)
+            if posixpath.basename(name) in _MAKE:
+                found |= {"Makefile", "makefile", "GNUmakefile"}
+            elif name.endswith(_SCRIPTS) or (part.startswith("./") and "." not in posixpath.basename(name)):
+                found.add(name)
+    return frozenset(found)
 
 
 def with_base(path: str, base: str | None, now: str | None) -> str | None:

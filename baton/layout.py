@@ -3,6 +3,7 @@
 The worker makes these places, the command line finds and clears them.
 """
 
+import hashlib
 import re
 from pathlib import Path
 
@@ -65,6 +66,11 @@ def branch_name(task_id: str, number: int = 1) -> str:
 def may_be_branch_of(task_id: str, name: str) -> bool:
     """Whether a branch has a name that this task may have given; another task can have given it, too."""
     return re.fullmatch(rf"{BRANCHES}/{re.escape(task_id)}(?:-\d+)?", name) is not None
+
+
+def confirmations_file(state: Path, top_level: Path) -> Path:
+    """Which commands of a repository's settings its user confirmed; outside the repository, which could change it."""
+    return state / "confirmed" / f"{hashlib.sha256(str(top_level).encode()).hexdigest()[:32]}.json"
 
 
 def settings_files(home: Path, top_level: Path | None) -> list[Path]:

@@ -43,6 +43,8 @@ class TaskInput(Stored):
     `repository`: a path on the workers' host or a git URL. `settings`: the command-line layer, in the form of the
     settings file. `environment`: the caller's allowed variables for gates and commands. `resume`: go on with the
     task of this id; what is given comes on top of what it was started with. `carried`: set by the workflow itself.
+    Commands that the project's settings bring run when all are trusted, or those whose fingerprints are confirmed,
+    here or on the workers' host.
     """
 
     task: str = ""
@@ -56,6 +58,8 @@ class TaskInput(Stored):
     settings: dict[str, Any] = Field(default_factory=dict)
     environment: dict[str, str] | None = None
     resume: bool = False
+    trust_project_commands: bool = False
+    confirmed_commands: tuple[str, ...] = ()
     carried: Carried | None = None
 
 

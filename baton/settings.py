@@ -164,11 +164,16 @@ class PermissionRules(Stored):
 
 
 class Layer(Stored):
-    """One source of settings: a file or the command line."""
+    """One source of settings: a file or the command line. `project`: a file that came with the repository.
+
+    `remarks`: what of the file does not count, and why.
+    """
 
     source: str
     orchestration: dict[str, Any] = Field(default_factory=dict)
     permissions: PermissionRules = PermissionRules()
+    project: bool = False
+    remarks: tuple[str, ...] = ()
 
 
 class SettingsFaults(ValueError):  # noqa: N818 - these are the faults themselves
@@ -179,8 +184,11 @@ class SettingsFaults(ValueError):  # noqa: N818 - these are the faults themselve
         super().__init__("\n".join(faults))
 
 
-def parse_layer(source: str, text: str) -> Layer:
-    """The layer in the text of a settings file; keys that are not ours are left to Claude Code."""
+def parse_layer(source: str, text: str, *, project: bool = False) -> Layer:
+    """The layer in the text of a settings file; keys that are not ours are left to Claude Code.
+
+    A project's file may ask for the sandbox, never do without it.
+    """
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
@@ -196,7 +204,13 @@ def parse_layer(source: str, text: str) -> Layer:
         permissions = PermissionRules.model_validate(data.get("permissions") or {})
     except ValidationError as error:
         raise SettingsFaults(_faults(source, error, prefix="permissions")) from error
-    return Layer(source=source, orchestration=orchestration, permissions=permissions)
+    remarks: tuple[str, ...] = ()
+    if project and orchestration.get("sandbox") in {"auto", "off"}:
+        weaker = orchestration["sandbox"]
+        orchestration = {key: value for key, value in orchestration.items() if key != "sandbox"}
+        if weaker == "off":
+            remarks = (f"{source}: sandbox: off counts only in the user's own settings or as --sandbox off",)
+    return Layer(source=source, orchestration=orchestration, permissions=permissions, project=project, remarks=remarks)
 
 
 def resolve(layers: Sequence[Layer]) -> Settings:

@@ -23,7 +23,7 @@ def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def without_effect(layers: Sequence[Layer], settings: Settings) -> list[str]:
     """What is set and changes nothing, each with its source and why."""
-    found = []
+    found = [remark for layer in layers for remark in layer.remarks]
     set_by = origins(layers)
     if "maxParallelAgents" in set_by and not settings.parallel_execution:
         source = set_by["maxParallelAgents"]

@@ -105,15 +105,16 @@ def check_plan(path: Path, source: Source) -> "PlanDraft":
     return draft
 
 
-def check_settings(home: Path, top_level: Path | None, command_line: Mapping[str, Any]) -> None:
-    """Settings files and options together, as the worker will resolve them."""
+def check_settings(home: Path, top_level: Path | None, command_line: Mapping[str, Any]) -> "list[Layer]":
+    """The layers of settings files and options together, as the worker will resolve them."""
     from baton.settings import Layer
 
-    layers = read_layers(home, top_level)
-    settings = resolved([*layers, Layer(source="the command line", orchestration=dict(command_line))])
+    layers = [*read_layers(home, top_level), Layer(source="the command line", orchestration=dict(command_line))]
+    settings = resolved(layers)
     if not settings.enabled:
         named = next(layer.source for layer in reversed(layers) if "enabled" in layer.orchestration)
         raise Refused(f"orchestration is switched off (enabled: false in {named})")
+    return layers
 
 
 def read_layers(home: Path, top_level: Path | None) -> "list[Layer]":
@@ -123,9 +124,11 @@ def read_layers(home: Path, top_level: Path | None) -> "list[Layer]":
 
     layers: list[Layer] = []
     faults: list[str] = []
-    for path in settings_files(home, top_level):
+    user, *project = settings_files(home, top_level)
+    for path in (user, *project):
         try:
-            layers += [parse_layer(str(path), path.read_text(encoding="utf-8"))] if path.is_file() else []
+            text = path.read_text(encoding="utf-8") if path.is_file() else None
+            layers += [parse_layer(str(path), text, project=path in project)] if text is not None else []
         except SettingsFaults as found:
             faults += found.faults
         except (OSError, UnicodeDecodeError) as error:

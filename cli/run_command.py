@@ -91,6 +91,9 @@ def run(
         list[str] | None, typer.Option(metavar="NAME=COMMAND", help="A command that must pass on the result.")
     ] = None,
     sandbox: Annotated[Sandbox | None, typer.Option(help="Whether commands run in a sandbox.")] = None,
+    trust_project_commands: Annotated[
+        bool, typer.Option("--trust-project-commands", help="Run the commands of the project's settings unasked.")
+    ] = False,
     task_id: Annotated[str | None, typer.Option(metavar="ID", help="Name the task yourself.")] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Start it and leave.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The result as JSON; lines go to standard error.")] = False,
@@ -123,6 +126,7 @@ def run(
         gates=tuple(gate or ()),
         sandbox=sandbox.value if sandbox else None,
         task_id=task_id,
+        trust_project_commands=trust_project_commands,
     )
     state = state_path()
     order = prepare(task, options, state / "service" / "credentials.json")

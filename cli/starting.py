@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cli.checks import Source, check_credentials, check_plan, check_repository, check_settings
+from cli.confirming import confirmed_commands
 from cli.exits import Refused, ServiceError
 from cli.naming import task_ids
 
@@ -43,6 +44,7 @@ class Options:
     gates: tuple[str, ...] = ()
     sandbox: str | None = None
     task_id: str | None = None
+    trust_project_commands: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,9 +93,12 @@ def prepare(task: str, options: Options, saved_credentials: Path) -> Order:
         raise Refused(fault)
     layer = settings_layer(options)
     source = check_repository(options.repository, options.base)
-    check_settings(Path.home(), source.top_level, layer)
+    layers = check_settings(Path.home(), source.top_level, layer)
     draft = check_plan(options.plan, source) if options.plan is not None else None
     check_credentials(os.environ, saved_credentials)
+    state = saved_credentials.parent.parent
+    trusted = options.trust_project_commands
+    confirmed = () if trusted else confirmed_commands(layers, source.top_level, state)
     task_input = TaskInput(
         task=task,
         repository=source.repository,
@@ -105,6 +110,8 @@ def prepare(task: str, options: Options, saved_credentials: Path) -> Order:
         integration=options.integration,
         settings=layer,
         environment=allowed_environment(os.environ),
+        trust_project_commands=trusted,
+        confirmed_commands=confirmed,
     )
     return Order(task_input, source, options.task_id)
 
