@@ -37,6 +37,7 @@ from activities.merging import Merging
 from activities.model import Model
 from activities.notifying import Notifying
 from activities.opening import Opening
+from activities.routing import Routing
 from activities.run_steps import RunSteps
 from activities.sandbox import Sandbox
 from activities.search_attributes import ensure_search_attributes
@@ -104,6 +105,7 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
         task_work.close_task,
         opening.discard_task,
         Notifying(tasks).notify_person,
+        Routing(tasks, model).route,
         run_steps.run_commands,
         agents.open_agent,
         agents.close_agent,

@@ -11,11 +11,13 @@ from baton.pricing import Usage, cost_usd
 from baton.settings import Settings
 
 ROLES_WITH_MODELS = ("planner", "executor", "integrator")
+SUMMARIZER = "summarizer"
+"""Writes short texts only: no output budget has to fit it."""
 
 
 def roles_in_use(settings: Settings) -> tuple[str, ...]:
     """The roles that a task with these settings may have."""
-    return (*ROLES_WITH_MODELS, *(("reviewer",) if settings.review != "never" else ()))
+    return (*ROLES_WITH_MODELS, *(("reviewer",) if settings.review != "never" else ()), SUMMARIZER)
 
 
 class ModelRefused(ValueError):  # noqa: N818 - a refusal of what the user gave
@@ -71,7 +73,8 @@ class ModelChecks:
                     f"the API refuses the credentials: {error.fault.message}. Set ANTHROPIC_API_KEY and try again."
                 ) from error
             raise error.fault.error() from error
-        if facts.max_tokens is not None and settings.output_budget > facts.max_tokens:
+        small = whose == f"the {SUMMARIZER}"
+        if not small and facts.max_tokens is not None and settings.output_budget > facts.max_tokens:
             raise ModelRefused(
                 f"outputBudget is {settings.output_budget} tokens, but {name} ({whose}) allows at most "
                 f"{facts.max_tokens} (and at least {SMALLEST_BUDGET_TOKENS} are needed)"

@@ -11,6 +11,7 @@ from baton.messages import Assignment, OpenedTask, StepResult, TaskInput
 from baton.plan import Plan, PlanStep
 from baton.reviews import Subject
 from baton.roles import Role
+from baton.routing import Route, planner_settings
 from baton.schedule import Unit
 
 REVIEWER_SUCCESSORS = 1
@@ -22,7 +23,12 @@ PLANNER_SUCCESSORS = 3
 
 
 def planner_assignment(
-    task_id: str, task: TaskInput, opened: OpenedTask, head: str, remarks: tuple[str, ...]
+    task_id: str,
+    task: TaskInput,
+    opened: OpenedTask,
+    head: str,
+    remarks: tuple[str, ...],
+    route: Route | None = None,
 ) -> Assignment:
     """The planner's: survey and settings, and what a person said of earlier plans. It sees the result so far."""
     settings = opened.settings
@@ -44,6 +50,7 @@ def planner_assignment(
             "output_budget": settings.output_budget,
             "gates": [gate.command for gate in opened.gates],
         }
+        | (planner_settings(route) if route is not None else {})
         | ({"agent_types": shown_types(opened.agent_types)} if opened.agent_types else {}),
     )
 

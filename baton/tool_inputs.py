@@ -204,6 +204,16 @@ class SubmitIntegration(Submitted):
     findings: list[Finding] = Field(default=[])
 
 
+class SubmitRoute(Submitted):
+    """Say how the task is to be done."""
+
+    mode: Literal["single", "sequential", "parallel"]
+    confidence: float = Field(ge=0, le=1, description="How sure you are; below 0.7 a person is asked")
+    reason: str = Field(description="Why, in one sentence", min_length=1)
+    question: str = Field(default="", description="What a person must decide, where you are not sure")
+    options: list[str] = Field(default=[], description="Answers to choose from, two to four")
+
+
 class SubmitSummary(Submitted):
     """Submit the summary."""
 

@@ -40,6 +40,7 @@ INPUTS: dict[str, type[Submitted]] = {
     "submit_resolution": tool_inputs.SubmitResolution,
     "submit_integration": tool_inputs.SubmitIntegration,
     "submit_summary": tool_inputs.SubmitSummary,
+    "submit_route": tool_inputs.SubmitRoute,
 }
 
 WORKSPACE_TOOLS = ("read", "write", "append", "edit", "glob", "grep", "bash")
@@ -55,6 +56,7 @@ ROLE_TOOLS: dict[str, tuple[str, ...]] = {
     "resolver": ("read", "write", "append", "edit", "grep", "bash", "submit_resolution"),
     "integrator": (*WORKSPACE_TOOLS, "submit_integration"),
     "summarizer": ("submit_summary",),
+    "router": ("submit_route",),
 }
 
 

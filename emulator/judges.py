@@ -60,6 +60,19 @@ def summarize(dialogue: Dialogue) -> list[Block]:
     return _submit(dialogue, "submit_summary", {"summary": f"({STAND_IN}) {words}"}, "A summary by excerpt.")
 
 
+def route(dialogue: Dialogue) -> list[Block]:
+    """Steps in a row, or side by side where the task says so; unsure only where the task asks for a question."""
+    task = str(dialogue.assignment.get("task", ""))
+    answer: dict[str, Any] = {
+        "mode": "parallel" if "parallel" in task.lower() else "sequential",
+        "confidence": 0.9,
+        "reason": f"A {STAND_IN} takes the task by its words.",
+    }
+    if "ask me first" in task.lower():
+        answer |= {"confidence": 0.4, "question": "How is this to be done?"}
+    return _submit(dialogue, "submit_route", answer, "I look at the words of the task.")
+
+
 def _submit(dialogue: Dialogue, tool: str, answer: Mapping[str, Any], text: str) -> list[Block]:
     if dialogue.done(tool):
         return [Text("It is submitted.")]

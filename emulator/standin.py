@@ -20,6 +20,7 @@ _ROLES: dict[str, Callable[[Dialogue], list[Block]]] = {
     "reviewer": judges.review,
     "resolver": resolver.resolve,
     "summarizer": judges.summarize,
+    "router": judges.route,
 }
 
 

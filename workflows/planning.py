@@ -5,23 +5,27 @@ import asyncio
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
+    from activities.routing import ROUTE_TOKENS, Routing
     from activities.tasks import TaskWork
     from baton.agent_types import with_general_types_noted
     from baton.assignments import planner_assignment
     from baton.bounds import PLANS
     from baton.ledger import ItemRecord
-    from baton.messages import OpenTask, SettlePlan, StepResult
+    from baton.messages import OpenTask, SettlePlan, StepResult, TaskRef
     from baton.plan import Plan, PlanDraft
     from baton.progress import Answer
     from baton.replan import replanned
     from baton.roles import Role
+    from baton.routing import Route, Routed, choices, chosen, unattended
     from baton.states import AgentEnd
     from baton.status_changes import planned
     from baton.wording import counted
     from workflows import policies
     from workflows.execution import was_cancelled
     from workflows.task_run import TaskRun
+    from workflows.versions import ROUTER
 
+_SAYS = {"facts": "facts show", "model": "a small model says", "person": "a person chose", "default": "nobody was sure"}
 REPLACED = "replaced"
 """The answer to an approval where a person put another plan in its place."""
 
@@ -107,17 +111,46 @@ class Planning:
             **policies.GIT,
         )
 
+    async def _routed(self, remarks: list[str]) -> Route | None:
+        """How the task is to be done, where that is open; a person chooses where nobody is sure."""
+        run = self._run
+        is_open = run.input.mode == "auto" and run.input.plan is None and not remarks and not run.results
+        if not is_open or not workflow.patched(ROUTER):
+            return None
+        routed: Routed = await workflow.execute_activity_method(
+            Routing.route,
+            TaskRef(task_id=run.task_id),
+            summary="choose the way",
+            task_queue=run.opened.host_queue,
+            **policies.turn(ROUTE_TOKENS),
+        )
+        run.books.settle(f"{run.task_id}/route", routed.usage)
+        run.update(usage=run.books.settled)
+        route = routed.route
+        if route is None:
+            return None
+        if not route.is_sure and run.opened.settings.on_limit != "ask":
+            route = unattended(route)
+        elif not route.is_sure:
+            asked = route.question or f"How is the task to be done? {route.reason}"
+            answer = await run.attention.ask("question", asked, choices(route), stays=True, phase="planning")
+            route, told = chosen(route, answer.choice)
+            remarks += [text for text in (told, answer.comment) if text]
+        run.happened(f"{route.mode}, as {_SAYS[route.by]}: {route.reason}"[:300])
+        return route
+
     async def _one_plan(self, remarks: list[str]) -> Plan | None:
         """A valid plan: the user's own, or the planner's. A planner that fails is a question to a person."""
         run = self._run
         if run.input.plan is not None and not remarks:
             return await self._expanded(run.input.plan)
+        route = await self._routed(remarks)
         while True:
             run.hold_back_if_due()
             if (limit := await run.limits.hindrance(Role.PLANNER)) is not None:
                 run.update(summary=f"no plan was made: {limit}")
                 return None
-            assignment = planner_assignment(run.task_id, run.input, run.opened, run.head, tuple(remarks))
+            assignment = planner_assignment(run.task_id, run.input, run.opened, run.head, tuple(remarks), route)
             result = await run.agent(assignment, f"{run.task_id}/plan")
             if was_cancelled(result):
                 raise asyncio.CancelledError

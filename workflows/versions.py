@@ -3,6 +3,9 @@
 PROGRESS = "progress"
 """The task tells its progress, merges onto the head it knows, and goes on in a new run when its history is long."""
 
+ROUTER = "router"
+"""Before the planner, facts or a small model say how the task is to be done."""
+
 REVIEWS = "reviews"
 """The work of a chain may be reviewed before it is merged."""
 

@@ -29,6 +29,7 @@ from activities.merging import Merging
 from activities.model import Model
 from activities.notifying import Notifying
 from activities.opening import Opening
+from activities.routing import Routing
 from activities.run_steps import RunSteps
 from activities.task_folder import TaskFolder, Tasks
 from activities.tasks import TaskWork
@@ -173,6 +174,7 @@ async def running_rig(address: str, folder: Path) -> AsyncIterator[Rig]:
             TaskWork(tasks, credentials),
             Merging(tasks),
             Notifying(tasks),
+            Routing(tasks, model),
             RunSteps(tasks, credentials),
             Agents(tasks, model, credentials=credentials),
             Turns(tasks, model, credentials),

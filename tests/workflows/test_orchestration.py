@@ -41,6 +41,7 @@ from baton.pricing import Usage
 from baton.progress import Progress, SaveProgress, after
 from baton.report import progress_artifacts
 from baton.roles import Role
+from baton.routing import Routed
 from baton.settings import Layer, resolve
 from baton.states import AgentEnd, TaskState
 from baton.status import TaskResult, TaskStatus
@@ -127,6 +128,10 @@ class Files:
             settings=resolve(layers),
             gates=(GATE,) if self.gates else (),
         )
+
+    @activity.defn(name="route")
+    async def route(self, request: TaskRef) -> Routed:
+        return Routed()
 
     @activity.defn(name="expand_plan")
     async def expand_plan(self, request: OpenTask) -> Plan:
@@ -235,6 +240,7 @@ async def bench(temporal: Client) -> AsyncIterator[Start]:
         activities = [
             files.open_task,
             files.expand_plan,
+            files.route,
             files.settle_plan,
             files.agent,
             files.merge_step,
