@@ -43,6 +43,7 @@ from activities.sandbox import Sandbox
 from activities.search_attributes import ensure_search_attributes
 from activities.store import PayloadStorage
 from activities.store_s3 import s3_payload_storage
+from activities.synthesizing import Synthesizing
 from activities.task_folder import Tasks
 from activities.tasks import TaskWork
 from activities.turn import Turns
@@ -106,6 +107,7 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
         opening.discard_task,
         Notifying(tasks).notify_person,
         Routing(tasks, model).route,
+        Synthesizing(tasks, model).summarize,
         run_steps.run_commands,
         agents.open_agent,
         agents.close_agent,

@@ -67,7 +67,7 @@ async def _summary(
         response = await model.respond(request, lambda _: None, settings.prices)
     except ModelError:
         return Inheritance()
-    text = _submitted(response)
+    text = submitted_summary(response)
     fits = text and estimated_tokens(text) <= limit_tokens * SUMMARY_TOLERANCE
     summary = (f"summary of {len(left_out)} older entries: {text}",) if fits else ()
     made = Inheritance(lines=summary, usage=response.usage)
@@ -75,7 +75,7 @@ async def _summary(
     return made
 
 
-def _submitted(response: Response) -> str:
+def submitted_summary(response: Response) -> str:
     """The summary, if the response is a complete `submit_summary`."""
     for call in calls(response):
         arguments = parse(call.name, call.input, ["submit_summary"])

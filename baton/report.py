@@ -11,7 +11,7 @@ from baton.plan import Plan, PlanStep
 from baton.progress import Progress
 from baton.report_facts import ReportFacts, issues
 from baton.report_markdown import markdown
-from baton.states import TaskState
+from baton.states import StepStatusWord, TaskState
 from baton.status import TaskResult
 from baton.step_outputs import expected, output_of
 from baton.wording import counted
@@ -70,7 +70,7 @@ def plan_artifacts(plan: Plan) -> tuple[Artifact, ...]:
             form="yaml",
             value={
                 "goal": step.description,
-                "constraints": list(step.success_criteria),
+                "constraints": _constraints(step),
                 "context_files": [*([_context_path(step.input_context)] if step.input_context else []), *step.items],
                 "expected_output_path": _expected_path(plan, step.step),
                 "blocked_on": list(step.depends_on),
@@ -79,6 +79,13 @@ def plan_artifacts(plan: Plan) -> tuple[Artifact, ...]:
         for step in plan.plan
     ]
     return (Artifact(name="plan.json", form="json", value=plan.model_dump(mode="json")), *specs)
+
+
+def _constraints(step: PlanStep) -> list[str]:
+    """What must hold afterwards, and which files may change beside the step's items."""
+    owned = [f"may also write: {', '.join(step.owns)}"] if step.owns else []
+    command = [f"runs a command instead of an agent: {step.run}"] if step.run else []
+    return [*step.success_criteria, *owned, *command]
 
 
 def _context_path(input_context: str) -> str:
@@ -107,7 +114,9 @@ def progress_artifacts(progress: Progress) -> tuple[Artifact, ...]:
 
 def report_artifacts(facts: ReportFacts) -> tuple[Artifact, ...]:
     """Everything that is written at the end, beside the progress."""
+    never_started = [result for result in facts.results if result.status is StepStatusWord.NOT_ATTEMPTED]
     return (
+        *(artifact for result in never_started for artifact in step_artifacts(result)),
         Artifact(name="integration-report.json", form="json", value=_report(facts)),
         Artifact(name="report.md", form="text", value=markdown(facts)),
         Artifact(name="issues.json", form="json", value=issues(facts)),
@@ -128,6 +137,7 @@ def _report(facts: ReportFacts) -> dict[str, Any]:
         "task": status.task,
         "state": status.state,
         "summary": status.summary,
+        "synthesis": facts.synthesis.model_dump(mode="json", exclude={"usage"}),
         "ready": ready(facts.verdicts),
         "base_commit": status.base_commit,
         "result": {"ref": status.ref, "commit": facts.head},

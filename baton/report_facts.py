@@ -14,6 +14,7 @@ from baton.models import Stored
 from baton.performance import Size, SizeChange, Timing, size_changes, timings
 from baton.states import StepStatusWord
 from baton.status import TaskStatus
+from baton.synthesis import Synthesis
 from baton.wording import counted
 
 
@@ -32,6 +33,7 @@ class ReportFacts(Stored):
     persisted: bool = True
     sizes_before: tuple[Size, ...] = ()
     sizes: tuple[Size, ...] = ()
+    synthesis: Synthesis = Synthesis()
 
     @property
     def timings(self) -> tuple[Timing, ...]:

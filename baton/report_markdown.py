@@ -18,6 +18,8 @@ STATE_WORDS: Mapping[TaskState, str] = {
     TaskState.WAITING: "Waiting for a person",
 }
 
+SENTENCES_SHOWN = 5
+
 
 def markdown(facts: ReportFacts) -> str:
     """`report.md`."""
@@ -25,6 +27,7 @@ def markdown(facts: ReportFacts) -> str:
     sections = [
         f"# {STATE_WORDS[status.state]}: {status.task}",
         f"{status.summary}.",
+        _synthesis_section(facts),
         _result_section(facts),
         _consistency_section(facts),
         _gates_section(facts),
@@ -34,6 +37,17 @@ def markdown(facts: ReportFacts) -> str:
         _steps_section(facts),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _synthesis_section(facts: ReportFacts) -> str:
+    told = facts.synthesis
+    parts = [told.text] if told.text else []
+    if told.left_out:
+        parts.append("Left out of the summary, because the facts say otherwise:")
+        parts.append("\n".join(f"- ~~{_cell(one.sentence)}~~ ({one.why})" for one in told.left_out[:SENTENCES_SHOWN]))
+    elif told.why:
+        parts.append(f"There is no summary by a model: {told.why}.")
+    return "\n\n".join(parts)
 
 
 def _result_section(facts: ReportFacts) -> str:

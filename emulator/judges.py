@@ -10,6 +10,7 @@ from emulator.reply import Block, Text, ToolUse
 
 MAX_REFUSED = 3
 MARKED_LIE = "a marked lie"
+_BOAST = "[boast]"
 
 
 def integrate(dialogue: Dialogue) -> list[Block]:
@@ -54,7 +55,9 @@ def review(dialogue: Dialogue) -> list[Block]:
 
 
 def summarize(dialogue: Dialogue) -> list[Block]:
-    """The beginning of every text in the assignment."""
+    """Of results what each came to; else the beginning of every text in the assignment. `[boast]` makes it lie."""
+    if "results" in dialogue.assignment:
+        return _submit(dialogue, "submit_summary", {"summary": _told(dialogue.assignment)}, "I have read the results.")
     told = {key: value for key, value in dialogue.assignment.items() if key not in ("role", "task_id", "agent_id")}
     words = " ".join(f"{key}: {value}" for key, value in told.items())[:600]
     return _submit(dialogue, "submit_summary", {"summary": f"({STAND_IN}) {words}"}, "A summary by excerpt.")
@@ -71,6 +74,14 @@ def route(dialogue: Dialogue) -> list[Block]:
     if "ask me first" in task.lower():
         answer |= {"confidence": 0.4, "question": "How is this to be done?"}
     return _submit(dialogue, "submit_route", answer, "I look at the words of the task.")
+
+
+def _told(assignment: Mapping[str, Any]) -> str:
+    steps = [f"Step {row.get('step')} is {row.get('status')}." for row in assignment["results"]]
+    boast = (
+        "All items were converted successfully. I saved 987654 lines." if _BOAST in str(assignment.get("task")) else ""
+    )
+    return f"This summary is by a {STAND_IN}. {' '.join(steps)} {boast}".strip()
 
 
 def _submit(dialogue: Dialogue, tool: str, answer: Mapping[str, Any], text: str) -> list[Block]:

@@ -22,8 +22,10 @@ with workflow.unsafe.imports_passed_through():
     from baton.results import not_attempted, task_state
     from baton.states import TaskState
     from baton.status import TaskResult
+    from baton.synthesis import Synthesis, SynthesisFacts
     from workflows import policies
     from workflows.failures import reason_of
+    from workflows.synthesis import summary
     from workflows.task_run import TaskRun
 
 
@@ -52,6 +54,12 @@ async def close(run: TaskRun, left: Left, *, cancelled: bool = False, failure: s
     published = await _publish(run) if run.head != run.opened.base_commit else None
     if published is None and run.head != run.opened.base_commit and state is TaskState.DONE:
         state = TaskState.PARTIAL
+    told = Synthesis()
+    if not cancelled and not failure and not run.input.plan_only:
+        held_against = SynthesisFacts(
+            task_id=run.task_id, task=run.input.task, state=state, results=results, verdicts=left.verdicts
+        )
+        told = await summary(run, held_against)
     run.update(
         state=state,
         ref=published.ref if published else None,
@@ -72,6 +80,7 @@ async def close(run: TaskRun, left: Left, *, cancelled: bool = False, failure: s
         persisted=run.opened.settings.persist_state,
         sizes_before=run.sizes_before,
         sizes=run.sizes,
+        synthesis=told,
     )
     run.update(summary=run.status.summary or report.summary_line(facts))
     facts = facts.model_copy(update={"status": run.status})

@@ -61,6 +61,14 @@ NOTIFY: dict[str, Any] = {
 }
 """Telling a person; a host that stays away does not hold the task up."""
 
+SUMMARY: dict[str, Any] = {
+    **_COMMON,
+    "start_to_close_timeout": timedelta(minutes=5),
+    "schedule_to_close_timeout": timedelta(minutes=15),
+    "retry_policy": _retry(4),
+}
+"""The summary of the report; a task ends without it rather than wait for long."""
+
 GATE_ATTEMPTS = 10
 """A gate that fails is a result; what is tried again is only a worker that died, and that may happen several times."""
 

@@ -18,6 +18,9 @@ REPAIR = "repair"
 BASELINE_FIRST = "baseline-first"
 """Gates on the result wait for those on the base commit, so that they know which failures are new."""
 
+SYNTHESIS = "synthesis"
+"""The summarizer writes a summary for the report."""
+
 NOTIFY = "notify"
 """A person is told by `notify` that the task waits or has ended."""
 

@@ -31,6 +31,7 @@ from activities.notifying import Notifying
 from activities.opening import Opening
 from activities.routing import Routing
 from activities.run_steps import RunSteps
+from activities.synthesizing import Synthesizing
 from activities.task_folder import TaskFolder, Tasks
 from activities.tasks import TaskWork
 from activities.turn import Turns
@@ -175,6 +176,7 @@ async def running_rig(address: str, folder: Path) -> AsyncIterator[Rig]:
             Merging(tasks),
             Notifying(tasks),
             Routing(tasks, model),
+            Synthesizing(tasks, model),
             RunSteps(tasks, credentials),
             Agents(tasks, model, credentials=credentials),
             Turns(tasks, model, credentials),

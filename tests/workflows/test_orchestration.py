@@ -45,6 +45,7 @@ from baton.routing import Routed
 from baton.settings import Layer, resolve
 from baton.states import AgentEnd, TaskState
 from baton.status import TaskResult, TaskStatus
+from baton.synthesis import Synthesis, SynthesisFacts
 from workflows.orchestration import OrchestrationWorkflow
 
 GATE = GateSpec(name="tests", command="pytest", kind=GateKind.TEST)
@@ -187,6 +188,13 @@ class Files:
         self.break_when_told("publish")
         return Published(ref=f"baton/{request.task_id}", repository="/private")
 
+    @activity.defn(name="summarize")
+    async def summarize(self, facts: SynthesisFacts) -> Synthesis:
+        self.break_when_told("summarize")
+        return Synthesis(
+            text=f"{len(facts.results)} results, {facts.state}", usage=Usage(output_tokens=7, model_calls=1)
+        )
+
     @activity.defn(name="write_artifacts")
     async def write_artifacts(self, request: SaveProgress) -> None:
         artifacts = request.artifacts
@@ -247,6 +255,7 @@ async def bench(temporal: Client) -> AsyncIterator[Start]:
             files.run_gates,
             files.publish,
             files.write_artifacts,
+            files.summarize,
             files.close_task,
             files.discard_task,
         ]
@@ -551,6 +560,30 @@ async def test_gates_that_cannot_run_never_cost_the_result(bench: Start) -> None
         result = await (await one.start()).result()
         assert (result.state, result.ref is not None) == (TaskState.DONE, True)
         assert "run_gates is broken" in one.files.written["report.md"]
+
+
+async def test_a_summary_by_a_model_costs_a_call_and_never_the_report(bench: Start) -> None:
+    script = scripted(plan_of(step(1), step(2, items=("b.py",))))
+    async with bench(script) as one:
+        result = await (await one.start()).result()
+        calls = sum(2 for assignment in one.files.assignments)
+        assert (result.usage.model_calls, result.usage.output_tokens % 100) == (calls + 1, 7)
+        assert "2 results, done" in one.files.written["report.md"]
+    async with bench(script) as one:
+        one.files.broken.add("summarize")
+        result = await (await one.start()).result()
+        assert (result.state, result.usage.output_tokens % 100) == (TaskState.DONE, 0)
+        assert "summarize is broken" in one.files.written["report.md"]
+
+
+async def test_a_task_at_its_limit_pays_for_no_summary(bench: Start) -> None:
+    settings = {"limits": {"modelCalls": 6}, "onLimit": "stop"}
+    async with bench(scripted(plan_of(step(1), step(2, items=("b.py",)))), settings) as one:
+        result = await (await one.start()).result()
+        assert result.usage.model_calls == 6
+        assert (
+            "There is no summary by a model: the limit of 6 model calls is reached." in one.files.written["report.md"]
+        )
 
 
 async def test_a_result_that_cannot_be_published_is_still_reported(bench: Start) -> None:

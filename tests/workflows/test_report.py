@@ -67,3 +67,46 @@ async def test_times_and_sizes_stand_beside_those_of_the_base_commit(rig):
     assert "## Performance Validation" in text
     assert "not measured" in text
     assert report["duration_seconds"] > 0
+
+
+async def test_the_summarizer_is_asked_once_and_the_facts_win(rig):
+    given = task(rig, "Modernise the string formatting [boast]")
+    with rig.api(StandIn()) as server:
+        result = await rig.run(given)
+        asked = [one for one in server.requests if (one.user_id or "").endswith("/summarizer")]
+    assert len(asked) == 1
+    report, text = read(result, "integration-report.json"), read(result, "report.md")
+    said = report["synthesis"]
+    assert "Step 1 is ok. Step 2 is ok." in said["text"]
+    assert [one["sentence"] for one in said["left_out"]] == ["I saved 987654 lines."]
+    assert said["text"] in text
+    assert "~~I saved 987654 lines.~~" in text
+    assert report["summary"].startswith("2 of 2 items done")
+    assert report["usage"]["model_calls"] == sum(one.path == "/v1/messages" for one in server.requests)
+
+
+async def test_a_run_without_a_summary_ends_as_well(rig):
+    given = task(rig, "Modernise the string formatting", models={"summarizer": "claude-of-tomorrow"})
+    with rig.api(StandIn()):
+        result = await rig.run(given)
+    report = read(result, "integration-report.json")
+    assert result.state is TaskState.DONE
+    assert report["synthesis"]["text"] == ""
+    assert "claude-of-tomorrow" in report["synthesis"]["why"]
+
+
+async def test_the_files_of_steps_hold_what_the_contract_names(rig):
+    given = task(rig, "Modernise the string formatting").model_copy(update={"integration": False})
+    with rig.api(StandIn()):
+        result = await rig.run(given)
+    wanted = {"status", "summary", "findings", "files_changed", "blockers", "verification_gaps"}
+    assert wanted <= read(result, "results/1.yaml").keys()
+    assert read(result, "results/1.yaml")["files_changed"] == ["one.py"]
+    assert read(result, "tasks/2.yaml").keys() == {
+        "goal",
+        "constraints",
+        "context_files",
+        "expected_output_path",
+        "blocked_on",
+    }
+    assert read(result, "integration-report.json")["synthesis"]["text"] == ""
