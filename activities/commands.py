@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from activities.child_environment import child_environment
+from activities.command_limits import CommandLimits
 from activities.process_groups import TAG_VARIABLE, ProcessGroup, end_group, has_members
 from activities.sandbox import Sandbox, find_sandbox
 from baton.durations import Duration
@@ -54,6 +55,7 @@ class CommandResult(Stored):
     exit_code: int
     output: str
     timed_out: bool = False
+    too_many_processes: bool = False
     left_out_bytes: int = 0
     duration: Duration
 
@@ -80,27 +82,32 @@ async def run(
     on_start: Callable[[ProcessGroup], None] | None = None,
     sandbox: Sandbox | None = None,
     transcript: Path | None = None,
+    limits: CommandLimits | None = None,
 ) -> CommandResult:
     """Run a shell command (a string) or a program (a list) and give its two streams as one text.
 
     `on_start` gets the process group twice, to be recorded so that a later attempt can `end_group` it: before the start
     (no ids yet, the tag is enough) and after it; so no kill at any point leaves a process that nobody knows.
+    `limits` of processes and memory are those of the host unless given.
     `transcript` receives the output as it is, up to 50 MB, for those who want more than the text cut in the middle.
     Raises NotADirectoryError when `cwd` is no folder; everything else is a result (127, 126: it did not start).
     """
     argv = _shell(command) if isinstance(command, str) else list(command)
     if sandbox is not None:
         argv = sandbox.argv(argv, cwd, environment)
+    limits = limits or CommandLimits.of_host(os.environ)
+    argv = limits.argv(argv)
     started = time.monotonic()
     with ExitStack() as stack:
         copy = stack.enter_context(transcript.open("wb")) if transcript else None
         output = _Output(output_limit_bytes, copy=copy)
-        job = _Job(argv, cwd, environment, stdin, on_start, (output,), follow_strays=True)
+        job = _Job(argv, cwd, environment, stdin, on_start, (output,), follow_strays=True, limits=limits)
         exit_code, timed_out = await job.finish(time_limit)
     return CommandResult(
         exit_code=exit_code,
         output=output.text(),
         timed_out=timed_out,
+        too_many_processes=job.overrun,
         left_out_bytes=output.left_out_bytes,
         duration=timedelta(seconds=time.monotonic() - started),
     )
@@ -138,6 +145,8 @@ class _Job:
     outputs: tuple["_Output", ...]
     keep_open: tuple[int, ...] = ()
     follow_strays: bool = False
+    limits: CommandLimits | None = None
+    overrun: bool = False
     tag: str = field(default_factory=lambda: secrets.token_hex(12))
 
     async def finish(self, time_limit: timedelta) -> tuple[int, bool]:
@@ -170,7 +179,7 @@ class _Job:
             drained = [self._drain(pipe, output) for pipe, output in zip(pipes, self.outputs, strict=True)]
             try:
                 async with asyncio.timeout(time_limit.total_seconds()):
-                    await process.wait()
+                    await self._ended(process, group)
             except TimeoutError:
                 timed_out = True
                 await end_group(group)
@@ -181,6 +190,24 @@ class _Job:
             await self._end_rest(group, process)
         code = await process.wait()
         return (code if code >= 0 else 128 - code), timed_out
+
+    async def _ended(self, process: asyncio.subprocess.Process, group: ProcessGroup) -> None:
+        """Wait for the end, or bring it about at once where there are too many processes."""
+        if self.limits is None:
+            await process.wait()
+            return
+        ended, overrun = asyncio.ensure_future(process.wait()), asyncio.ensure_future(self.limits.overrun(process.pid))
+        try:
+            await asyncio.wait({ended, overrun}, return_when=asyncio.FIRST_COMPLETED)
+            if not ended.done():
+                self.overrun = True
+                # The sandbox's first process takes all others with it, however fast they multiply.
+                with suppress(ProcessLookupError):
+                    os.killpg(group.group_id, signal.SIGKILL)
+                await ended
+        finally:
+            overrun.cancel()
+            ended.cancel()
 
     async def _start(self, pipes: list[int]) -> asyncio.subprocess.Process:
         writers: list[int] = []

@@ -215,6 +215,8 @@ def _why_inconclusive(spec: GateSpec, done: CommandResult, seen: Observed) -> st
         return f"it was stopped at its time limit of {format_duration(spec.timeout)}"
     if done.exit_code in (NOT_FOUND, NOT_EXECUTABLE):
         return f"its command could not be started (exit code {done.exit_code}): {_last_line(done.output)}"
+    if done.too_many_processes:
+        return "it was ended, because it had too many processes at once"
     if done.exit_code == _KILLED:
         return "it was killed (signal 9), perhaps because memory ran out"
     if done.exit_code != 0 and (missing := _NO_MODULE.search(done.output)):

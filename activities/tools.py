@@ -243,6 +243,8 @@ def _found(found: Found) -> ToolResult:
 
 
 def _ending(result: CommandResult, limit: timedelta) -> str:
+    if result.too_many_processes:
+        return "[ended, because it had too many processes at once. Start fewer side by side.]"
     if not result.timed_out:
         return f"[exit code {result.exit_code}]"
     return (

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from activities.command_limits import MOST_PROCESSES, CommandLimits
 from activities.commands import (
     CommandResult,
     ProcessGroup,
@@ -23,6 +24,7 @@ from activities.commands import (
     run,
 )
 from activities.locking import exclusive
+from tests.end_to_end.bench import commands_below
 
 LIMIT = timedelta(seconds=20)
 
@@ -328,3 +330,62 @@ async def test_a_sandboxed_command_is_ended_at_the_time_limit(tmp_path, environm
     )
     assert result.timed_out
     assert not [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "62"]]
+
+
+BOUNDED_BOMB = "f() { [ $1 -gt 8 ] && sleep 30; f $(($1 + 1)) & f $(($1 + 1)) & wait; }; f 1"
+"""Doubles nine times and no further, so that a limit that does not hold costs 512 sleeping processes."""
+
+
+async def test_processes_are_limited(tmp_path, environment):
+    limits = CommandLimits(processes=40)
+    result = await run(
+        BOUNDED_BOMB, cwd=tmp_path, environment=environment, time_limit=timedelta(seconds=25), limits=limits
+    )
+    assert (result.too_many_processes, result.timed_out, result.exit_code) == (True, False, 137)
+    few = await run(
+        "for i in 1 2 3; do sleep 0.4 & done; wait; echo fine",
+        cwd=tmp_path,
+        environment=environment,
+        time_limit=timedelta(seconds=25),
+        limits=limits,
+    )
+    assert (few.too_many_processes, few.output) == (False, "fine\n")
+
+
+async def test_processes_are_limited_in_the_sandbox_and_none_is_left(tmp_path, environment):
+    program = await find_sandbox()
+    if program is None:
+        pytest.skip("no sandbox here")
+    result = await run(
+        BOUNDED_BOMB,
+        cwd=tmp_path,
+        environment=environment,
+        time_limit=timedelta(seconds=25),
+        limits=CommandLimits(processes=40),
+        sandbox=Sandbox(program),
+    )
+    assert result.too_many_processes
+    assert not result.timed_out
+    assert commands_below(tmp_path) == []
+
+
+async def test_memory_of_a_process_is_limited(tmp_path, environment):
+    limits = CommandLimits(memory_bytes=300 * 2**20)
+    large = f"{sys.executable} -c 'bytearray(400 * 2**20)'"
+    refused = await run(large, cwd=tmp_path, environment=environment, time_limit=timedelta(seconds=25), limits=limits)
+    assert refused.exit_code == 1
+    assert "MemoryError" in refused.output
+    small = large.replace("400", "20")
+    fine = await run(small, cwd=tmp_path, environment=environment, time_limit=timedelta(seconds=25), limits=limits)
+    assert fine.exit_code == 0
+
+
+def test_limits_of_the_host_can_be_set():
+    assert CommandLimits.of_host({}).processes == MOST_PROCESSES
+    memory = CommandLimits.of_host({}).memory_bytes
+    assert memory is not None
+    assert memory > 2**28
+    given = CommandLimits.of_host({"BATON_COMMAND_PROCESSES": "12", "BATON_COMMAND_MEMORY_MB": "64"})
+    assert given == CommandLimits(12, 64 * 2**20)
+    with pytest.raises(ValueError, match="above zero"):
+        CommandLimits.of_host({"BATON_COMMAND_PROCESSES": "-1"})

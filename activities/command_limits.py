@@ -1,0 +1,77 @@
+"""How many processes a command may have at once and how much memory each of them, and the watch over their number.
+
+The kernel bounds the memory (`RLIMIT_DATA`, which leaves mere reservations of address space alone). It does not bound
+the processes of root, nor those of one command apart from a user's others, so they are counted.
+"""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+MOST_PROCESSES = 1_000
+MEMORY_SHARE = 0.8
+"""Of the host's memory, for each process."""
+PROCESSES_VARIABLE, MEMORY_VARIABLE = "BATON_COMMAND_PROCESSES", "BATON_COMMAND_MEMORY_MB"
+LOOK_SECONDS = 0.25
+_LOAD = Path("/proc/loadavg")
+
+
+@dataclass(frozen=True)
+class CommandLimits:
+    """`processes`: of a command with all it started; `memory_bytes`: of each of its processes."""
+
+    processes: int = MOST_PROCESSES
+    memory_bytes: int | None = None
+
+    @classmethod
+    def of_host(cls, environment: Mapping[str, str]) -> "CommandLimits":
+        """The worker's: as its environment says, else from the host's memory. ValueError for what is no number."""
+        processes = int(environment.get(PROCESSES_VARIABLE) or MOST_PROCESSES)
+        given = environment.get(MEMORY_VARIABLE)
+        memory = int(given) * 2**20 if given else int(psutil.virtual_memory().total * MEMORY_SHARE)
+        if processes < 1 or memory < 1:
+            raise ValueError(f"{PROCESSES_VARIABLE} and {MEMORY_VARIABLE} must be above zero")
+        return cls(processes, memory)
+
+    def argv(self, argv: Sequence[str]) -> list[str]:
+        """The program under the limit of memory, where the host has the program that sets it (util-linux)."""
+        program = shutil.which("prlimit") if self.memory_bytes is not None else None
+        return [program, f"--data={self.memory_bytes}", "--", *argv] if program else list(argv)
+
+    async def overrun(self, leader: int) -> None:
+        """Return once the leader has more descendants than allowed; else never."""
+        before = _all_threads()
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            now = _all_threads()
+            # One small read tells whether there can be so many; only then they are counted.
+            if now is None or before is None or now - before >= self.processes // 2:
+                if await asyncio.to_thread(_processes_of, leader) > self.processes:
+                    return
+            else:
+                before = min(before, now)
+
+
+def _all_threads() -> int | None:
+    """Threads of the whole host; None where it does not say."""
+    with suppress(OSError, ValueError, IndexError):
+        return int(_LOAD.read_text(encoding="ascii").split()[3].partition("/")[2])
+    return None
+
+
+def _processes_of(leader: int) -> int:
+    """Its descendants, and those of its session, whose parents may be gone."""
+    found: set[int] = set()
+    with suppress(psutil.Error):
+        found = {process.pid for process in psutil.Process(leader).children(recursive=True)}
+    for pid in psutil.pids():
+        with suppress(OSError):
+            if os.getsid(pid) == leader:
+                found.add(pid)
+    return len(found)
