@@ -37,6 +37,7 @@ from activities.merging import Merging
 from activities.model import Model
 from activities.notifying import Notifying
 from activities.opening import Opening
+from activities.quota import Gate, Pauses
 from activities.routing import Routing
 from activities.run_steps import RunSteps
 from activities.sandbox import Sandbox
@@ -51,6 +52,7 @@ from baton.layout import payloads_folder
 from baton.names import TASK_QUEUE
 from workflows.agent import AgentWorkflow
 from workflows.orchestration import OrchestrationWorkflow
+from workflows.quota import QuotaWorkflow
 
 PAYLOAD_THRESHOLD_BYTES = 128 * 1024
 
@@ -83,7 +85,7 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
     host_queue = f"{TASK_QUEUE}-{_host_id(state)}"
     tasks = Tasks(state)
     credentials = Credentials(state / "service" / "credentials.json")
-    model = Model(lambda: _anthropic_client(credentials))
+    model = Model(lambda: _anthropic_client(credentials), gate=Gate(Pauses(client)))
     program = await find_sandbox()
     sandbox = Sandbox(program) if program else None
     searchable = await ensure_search_attributes(client)
@@ -121,7 +123,7 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
     common = Worker(
         client,
         task_queue=TASK_QUEUE,
-        workflows=[OrchestrationWorkflow, AgentWorkflow],
+        workflows=[OrchestrationWorkflow, AgentWorkflow, QuotaWorkflow],
         activities=[opening.open_task],
         workflow_runner=SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default),
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),

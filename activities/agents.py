@@ -12,7 +12,7 @@ from activities.conversations import Conversations
 from activities.credentials import Credentials
 from activities.disk_secrets import secrets_below
 from activities.inheritance import inherit
-from activities.model import Model
+from activities.model import Model, ModelError
 from activities.predecessor import Predecessor
 from activities.prompts import system_prompt
 from activities.pulse import pulse
@@ -63,7 +63,10 @@ class Agents:
         assignment = assignment.model_copy(update={"generation": number})
         async with pulse("preparing the workspace"), workspace_lock(folder.lock_path(assignment.workspace)):
             commit = await self._workspace(folder, asked_for)
-            assignment, asked = await self._with_context(folder, assignment)
+            try:
+                assignment, asked = await self._with_context(folder, assignment)
+            except ModelError as error:
+                raise error.fault.error() from error
             inheritance = await inherit(folder, self._model, assignment.task_id, assignment.knowledge)
         kind = folder.record.agent_type(assignment.agent_type)
         tools = tools_for(

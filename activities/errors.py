@@ -11,7 +11,8 @@ from http import HTTPStatus
 
 from temporalio.exceptions import ApplicationError
 
-from baton.names import CONTEXT_TOO_LONG, NEEDS_PERSON, REQUEST_REFUSED
+from baton.names import CONTEXT_TOO_LONG, NEEDS_PERSON, QUOTA_PAUSED, REQUEST_REFUSED
+from baton.quota import Pause
 
 LONGEST_RETRY_AFTER = timedelta(hours=6)
 MESSAGE_LIMIT = 2_000
@@ -28,6 +29,10 @@ STATUS_OF_TYPE = {
     "request_too_large": 413,
 }
 """What an error inside a stream, whose own status is 200, would have had; every other type passes by itself."""
+OVERLOAD_STATUSES = frozenset({429, 503, 529})
+OVERLOAD_TYPES = frozenset({"overloaded_error", "rate_limit_error"})
+"""What concerns every call of the account, not only the one that met it."""
+ACCOUNT_STATUSES = frozenset({401, 402})
 SPEND_LIMIT_CODES = frozenset({"enforced_spend_limit_reached", "contract_spend_limit_reached"})
 SPEND_LIMIT_MESSAGE = "You have reached your specified API usage limits"
 
@@ -36,34 +41,70 @@ class Reaction(StrEnum):
     """Who reacts."""
 
     RETRY = "retry"
+    QUOTA = "quota"
     PERSON = "person"
     FAIL = "fail"
 
 
 @dataclass(frozen=True)
 class ModelFault:
-    """A failed model call, as far as it is known. `status` is None when no response came."""
+    """A failed model call, as far as it is known. `status` is None when no response came.
+
+    `pause`: no call of the account leaves for now, this one included or because of it.
+    """
 
     message: str
     status: int | None = None
     type: str | None = None
     code: str | None = None
     retry_after: timedelta | None = None
+    pause: Pause | None = None
+
+    @property
+    def text(self) -> str:
+        """The fault in words, short enough to be reported."""
+        told = " ".join(str(part) for part in (self.status, self.type) if part)
+        return (f"{told}: {self.message}" if told else self.message)[:MESSAGE_LIMIT]
+
+    @property
+    def is_overload(self) -> bool:
+        """Whether the provider has too much to do, or the account's rate limit is reached."""
+        return self.reaction is Reaction.RETRY and (
+            self.status in OVERLOAD_STATUSES or (self.type or "") in OVERLOAD_TYPES
+        )
+
+    @property
+    def concerns_account(self) -> bool:
+        """Whether only a person can help, and every agent of the account needs that help: a spend limit, a refused
+        key. What is forbidden or unknown (403, 404) may be so for one model only."""
+        return self._is_spend_limit or self._status in ACCOUNT_STATUSES
+
+    @property
+    def _is_spend_limit(self) -> bool:
+        return self.code in SPEND_LIMIT_CODES or self.message.startswith(SPEND_LIMIT_MESSAGE)
+
+    @property
+    def _status(self) -> int | None:
+        return STATUS_OF_TYPE.get(self.type or "") if self.status == HTTPStatus.OK else self.status
 
     @property
     def reaction(self) -> Reaction:
         """Who reacts to it."""
-        if self.code in SPEND_LIMIT_CODES or self.message.startswith(SPEND_LIMIT_MESSAGE):
+        if self.pause is not None:
+            return Reaction.QUOTA
+        if self._is_spend_limit:
             return Reaction.PERSON
-        status = STATUS_OF_TYPE.get(self.type or "") if self.status == HTTPStatus.OK else self.status
+        status = self._status
         if status is None or status in RETRIED_STATUSES or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             return Reaction.RETRY
         return Reaction.PERSON if status in PERSON_STATUSES else Reaction.FAIL
 
     def error(self) -> ApplicationError:
         """The error that Temporal sees."""
-        told = " ".join(str(part) for part in (self.status, self.type) if part)
-        text = (f"{told}: {self.message}" if told else self.message)[:MESSAGE_LIMIT]
+        text = self.text
+        if self.pause is not None:
+            detail = self.pause.model_dump(mode="json")
+            return ApplicationError(text, detail, type=QUOTA_PAUSED, non_retryable=True)
         if self.reaction is Reaction.PERSON:
             return ApplicationError(text, type=NEEDS_PERSON, non_retryable=True)
         if self.reaction is Reaction.FAIL:

@@ -1,13 +1,14 @@
 """One streamed model call.
 
 With worker.py the only importer of the Anthropic client. A response counts only when `message_stop` arrived; whatever
-else happens is told as a `ModelFault`, once, without a retry of our own: Temporal retries. The blocks are put together
-here from the stream's events: the SDK gives up a whole response when the model wrote one call's JSON wrong.
+else happens is told as a `ModelFault`, once, without a retry of our own: Temporal retries. Every call first asks the
+gate (`activities/quota.py`), and tells it what came of it. The blocks are put together here from the stream's events:
+the SDK gives up a whole response when the model wrote one call's JSON wrong.
 """
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -18,8 +19,10 @@ from anthropic.types import Usage as RawUsage
 from pydantic_core import from_json
 
 from activities.errors import ModelFault
+from activities.quota import Gate, NotNow, Place
 from baton.conversation import ENDINGS, Block, Response
 from baton.pricing import Price, Usage, priced
+from baton.quota import account_hash, left_of, told
 
 LONGEST_SILENCE = timedelta(seconds=120)
 """Within a stream; the API sends pings much more often."""
@@ -32,6 +35,8 @@ SMALLEST_CORRECTION, LARGEST_CORRECTION = 0.5, 2.0
 
 Progress = Callable[[int], None]
 """Gets the live estimate of output tokens of the response so far."""
+Waiting = Callable[[bool], None]
+"""Told when a call has to wait for the provider, and when it waits no longer."""
 
 
 class ModelError(Exception):
@@ -87,8 +92,10 @@ class Model:
         client: Callable[[], anthropic.AsyncAnthropic],
         prices: Mapping[str, Price] | None = None,
         longest_silence: timedelta = LONGEST_SILENCE,
+        gate: Gate | None = None,
     ) -> None:
         self._client = client
+        self._gate = gate or Gate()
         self._prices = prices
         self._timeout = httpx2.Timeout(longest_silence.total_seconds(), connect=30.0)
         self._corrections: dict[str, float] = {}
@@ -103,26 +110,65 @@ class Model:
         return ModelFacts(max_input_tokens=found.max_input_tokens, max_tokens=found.max_tokens)
 
     async def respond(
-        self, request: ModelRequest, progress: Progress, prices: Mapping[str, Price] | None = None
+        self,
+        request: ModelRequest,
+        progress: Progress,
+        prices: Mapping[str, Price] | None = None,
+        waiting: Waiting = lambda _: None,
     ) -> Response:
         """The response to one request. Raises `ModelError`."""
         collected = _Collected(correction=self._corrections.get(request.model, 1.0))
         try:
-            async with (
-                self._client() as client,
-                await client.messages.create(**request.arguments(), stream=True, timeout=self._timeout) as stream,
-            ):
+            async with self._client() as client, self._gate.place(_account(client), waiting) as place:
+                await self._stream(client, request, collected, progress, place, prices or self._prices)
+        except NotNow as error:
+            text = f"{told(error.pause)}: {error.pause.reason}"
+            raise ModelError(ModelFault(text, pause=error.pause)) from error
+        except ModelError:
+            raise
+        except Exception as error:
+            if not collected.stopped:
+                raise ModelError(fault_of(error)) from error
+        response = collected.response(prices or self._prices)
+        self._learn(request.model, collected, response.usage.output_tokens)
+        return response
+
+    async def _stream(
+        self,
+        client: anthropic.AsyncAnthropic,
+        request: ModelRequest,
+        collected: "_Collected",
+        progress: Progress,
+        place: Place,
+        prices: Mapping[str, Price] | None,
+    ) -> None:
+        """Collect one stream in its place. Raises `ModelError` when it did not come to its end."""
+        try:
+            async with await client.messages.create(
+                **request.arguments(), stream=True, timeout=self._timeout
+            ) as stream:
                 collected.request_id = stream.response.headers.get("request-id")
+                await place.accepted(left_of(stream.response.headers))
                 async for event in stream:
                     collected.take(event)
                     progress(collected.estimated_tokens)
         except Exception as error:
             # After message_stop nothing is missing, however the connection ends.
             if not collected.stopped:
-                raise ModelError(fault_of(error), collected.spent(prices or self._prices)) from error
-        response = collected.response(prices or self._prices)
-        self._learn(request.model, collected, response.usage.output_tokens)
-        return response
+                raise ModelError(await self._refused(error, place), collected.spent(prices)) from error
+        if collected.stopped:
+            place.succeeded()
+
+    async def _refused(self, error: Exception, place: Place) -> ModelFault:
+        """What a failed call means, for this one and for all others of the account."""
+        fault = fault_of(error)
+        if fault.is_overload:
+            left = left_of(error.response.headers) if isinstance(error, anthropic.APIStatusError) else ()
+            pause, delay = await place.overloaded(fault.text, fault.retry_after, left)
+            return replace(fault, pause=pause, retry_after=delay)
+        if fault.concerns_account:
+            return replace(fault, pause=await place.needs_person(fault.text))
+        return fault
 
     def _learn(self, model: str, collected: "_Collected", actual_tokens: int) -> None:
         """Let the estimates of this model follow what its responses really cost: a moving average of the ratio."""
@@ -246,6 +292,10 @@ class _Collected:
                 found = _object(raw, partial=True) or {}
             block["input"] = found
         return broken
+
+
+def _account(client: anthropic.AsyncAnthropic) -> str:
+    return account_hash(client.api_key or client.auth_token or "", str(client.base_url))
 
 
 def _storable(text: str) -> str:

@@ -45,7 +45,8 @@ class Predecessor:
     journal_key: str
 
     async def answer(self, call: ToolCall, asked_before: int) -> Answer:
-        """The answer to one question; never an exception for what the predecessor's side lacks."""
+        """The answer to one question; never an exception for what the predecessor's side lacks. Raises `ModelError`
+        while no model call may leave: it is asked again then."""
         question = call.input["question"]
         if asked_before >= QUESTIONS_AT_MOST:
             return _none(f"the {QUESTIONS_AT_MOST} questions to the predecessor are used up")
@@ -63,6 +64,8 @@ class Predecessor:
         except LostBlobError:
             return _none("the predecessor's conversation is lost")
         except ModelError as error:
+            if error.fault.pause is not None:
+                raise
             return _none(f"the predecessor cannot be reached ({error.fault.message[:200]})")
         text = "\n".join(block["text"] for block in response.content if block["type"] == "text").strip()
         given = Answer(text=text, usage=response.usage)

@@ -17,6 +17,10 @@ class Pulse:
     doing: str = ""
     tokens: int = 0
 
+    def report_waiting(self, waits: bool) -> None:
+        """The provider is waited for, or not any longer."""
+        self.doing = "waiting for the provider" if waits else "model"
+
     def report_tokens(self, tokens: int) -> None:
         """Take a newer estimate."""
         self.tokens = tokens

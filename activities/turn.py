@@ -130,12 +130,15 @@ class Turns:
                     outcome = await self._transact(attempt)
             except LostBlobError as error:
                 raise ApplicationError(str(error), type=CONVERSATION_LOST, non_retryable=True) from error
+            except ModelError as error:
+                raise error.fault.error() from error
             return TurnOutcome.model_validate_json(folder.store.enter(f"{key}/outcome", _json(outcome)))
 
     async def _transact(self, attempt: _Attempt) -> TurnOutcome:
         conversation = attempt.folder.conversations.load(attempt.request.head)
+        begun = attempt.folder.store.entry(f"{attempt.key}/response") is not None
         paid = await self._response(attempt, conversation)
-        if (applied := await _already_applied(attempt)) is not None:
+        if (applied := await _already_applied(attempt, begun=begun)) is not None:
             return _outcome(applied, paid.seconds)
         return _outcome(await self._apply(attempt, conversation, paid), paid.seconds)
 
@@ -167,11 +170,12 @@ class Turns:
                 ),
                 attempt.beat.report_tokens,
                 prices,
+                attempt.beat.report_waiting,
             )
         except ModelError as error:
             lost.broke(error.spent)
             attempt.trace.model_failed(opening.model, error.fault)
-            raise error.fault.error() from error
+            raise
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         paid = _Paid(user=user, response=response, at=at, seconds=attempt.trace.seconds, lost=lost.total())
         paid = _Paid.model_validate_json(folder.store.enter(f"{attempt.key}/response", _json(paid)))
@@ -219,10 +223,11 @@ class Turns:
         return _Applied(head=head, commit=commit, node=node)
 
 
-async def _already_applied(attempt: _Attempt) -> _Applied | None:
+async def _already_applied(attempt: _Attempt, *, begun: bool) -> _Applied | None:
     """This very turn, when an earlier attempt died after its checkpoint.
 
-    Otherwise the workspace is brought back to where the turn starts; one that was deleted is made again.
+    Otherwise the workspace is brought back to where the turn starts when its tools may have run (`begun`: it has its
+    response since before); one that was deleted is made again.
     """
     folder, request = attempt.folder, attempt.request
     branch = request.workspace if attempt.writes else None
@@ -235,7 +240,7 @@ async def _already_applied(attempt: _Attempt) -> _Applied | None:
         node = folder.conversations.node(name)
         if isinstance(node, Turn) and (node.parent, node.turn) == (request.head, request.turn):
             return _Applied(head=name, commit=commit, node=node)
-    if commit != request.commit or activity.info().attempt > 1:
+    if commit != request.commit or begun or activity.info().attempt > 1:
         await folder.repository.reset(workspace, request.commit)
     return None
 

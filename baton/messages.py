@@ -303,6 +303,7 @@ class AgentEvent(Stored):
     handoff: HandoffRow | None = None
     attention: str = ""
     choices: tuple[str, ...] = ()
+    paused_until: datetime | None = None
 
 
 class Direction(Stored):
@@ -310,10 +311,13 @@ class Direction(Stored):
     successor (`lease`; an empty text refuses it).
 
     `allowance`: what its chain may use in all since it began; `hold`: ask for an allowance before the next turn;
-    `stop`: end with what is done; `limit`: the kind of limit that is the reason.
+    `stop`: end with what is done; `limit`: the kind of limit that is the reason; `released`: the
+    provider's pause is over.
     """
 
-    kind: Literal["guidance", "choice", "lease", "pause", "unpause", "hold", "allowance", "stop"] = "guidance"
+    kind: Literal["guidance", "choice", "lease", "pause", "unpause", "hold", "allowance", "stop", "released"] = (
+        "guidance"
+    )
     text: str = ""
     allowance: TurnLimits | None = None
     limit: TripKind | None = None

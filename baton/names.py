@@ -6,6 +6,9 @@ from baton.redaction import shape_of_secret
 
 ORCHESTRATION_WORKFLOW = "OrchestrationWorkflow"
 AGENT_WORKFLOW = "AgentWorkflow"
+QUOTA_WORKFLOW = "QuotaWorkflow"
+QUOTA_ID = "baton-quota/{account}"
+"""The workflow that holds the pauses of one account of the provider; `account`: see `baton.quota.account_hash`."""
 TASK_QUEUE = "baton"
 
 SEARCH_PHASE = "BatonPhase"
@@ -36,6 +39,9 @@ CONTEXT_TOO_LONG = "ContextTooLong"
 """Error type: the conversation does not fit the model's window any more; a successor goes on with a manifest."""
 NEEDS_PERSON = "NeedsPerson"
 """Error type: only a person can help (credentials, spend limit, unknown model); the run waits."""
+
+QUOTA_PAUSED = "QuotaPaused"
+"""Error type: no model call leaves for now; its detail is a `baton.quota.Pause`. No failure: the agent waits."""
 
 OTHER_REVISION = "OtherRevision"
 """Error type: what is told of a task's progress does not fit what this host knows; the whole is told instead."""

@@ -18,7 +18,8 @@ OWN_WORDS = "other"
 
 
 class AgentStatus(Stored):
-    """One agent at work, as far as its last event told."""
+    """One agent at work, as far as its last event told. `paused_until`: no model call leaves before, as the provider
+    wants it."""
 
     agent_id: str
     role: Role
@@ -30,6 +31,7 @@ class AgentStatus(Stored):
     items: ItemCounts = ItemCounts()
     usage: Usage = Usage()
     doing: str = ""
+    paused_until: datetime | None = None
 
 
 class StepStatus(Stored):
@@ -108,6 +110,11 @@ class TaskStatus(Stored):
         """Items of all steps."""
         return sum((step.items for step in self.steps), ItemCounts())
 
+    @property
+    def paused_until(self) -> datetime | None:
+        """When the provider's pause ends, while one holds the agents."""
+        return max((agent.paused_until for agent in self.agents_at_work if agent.paused_until), default=None)
+
 
 class TaskResult(Stored):
     """Result of `OrchestrationWorkflow`, small enough for every tool."""
@@ -138,6 +145,11 @@ def step_mark(state: str) -> str:
     return marks.get(state, "✗")
 
 
+def provider_pause(until: datetime) -> str:
+    """The provider's pause in a line."""
+    return f"paused by the provider until {until:%Y-%m-%d %H:%M} UTC; it goes on by itself then"
+
+
 def details_markdown(status: TaskStatus, now: datetime) -> str:
     """Current details for the Web UI."""
     lines = [f"**{status.task}**", "", f"Phase: **{status.phase}** · state: **{status.state}**"]
@@ -145,6 +157,8 @@ def details_markdown(status: TaskStatus, now: datetime) -> str:
         lines[-1] += f" · {format_duration(now - status.started_at)}"
     for item in status.attention:
         lines += ["", f"> **Waiting for a person** ({item.id}): {item.question} Choices: {', '.join(item.choices)}"]
+    if status.paused_until is not None:
+        lines += ["", f"> {provider_pause(status.paused_until)}"]
     if status.steps:
         lines += ["", "| step | agent | state | items | agents |", "|---|---|---|---|---|"]
         lines += [

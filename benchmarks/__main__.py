@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from temporalio.testing import WorkflowEnvironment
 
-from benchmarks import commands, growth, handoffs, repositories
+from benchmarks import commands, growth, handoffs, overload, repositories
 from benchmarks.table import Row, show
 from cli.dev_server import server_binary
 from cli.service import ensure, stop
@@ -45,6 +45,7 @@ def main() -> None:
         folder = Path(scratch)
         (folder / "rig").mkdir()
         tables = asyncio.run(_in_process(folder / "rig"))
+        tables["Fifteen minutes of overload"] = overload.measure()
         state = folder / "state"
         ensure(state, embedded_only=True)
         try:

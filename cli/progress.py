@@ -9,7 +9,7 @@ from baton.durations import format_duration
 from baton.ledger import ItemCounts
 from baton.roles import Role
 from baton.states import StepStatusWord, TaskState
-from baton.status import OWN_WORDS, AgentStatus, AttentionItem, StepStatus, TaskStatus, step_mark
+from baton.status import OWN_WORDS, AgentStatus, AttentionItem, StepStatus, TaskStatus, provider_pause, step_mark
 from baton.wording import counted, number
 from cli.look import Look
 from cli.terminal import Line, Tone
@@ -41,6 +41,8 @@ def progress(look: Look, now: datetime, happenings: int = HAPPENINGS_SHOWN) -> l
         lines += [Line(_told(h.at, h.text), Tone.FAINT, indent=1) for h in status.happenings[-happenings:]]
     lines.append(totals(look))
     lines += [Line(f"note: {warning}", Tone.FAINT) for warning in status.warnings]
+    if status.paused_until is not None:
+        lines.append(Line(provider_pause(status.paused_until), Tone.WAITS))
     lines += waiting(status)
     if look.hint:
         lines.append(Line(look.hint, Tone.WAITS))
@@ -96,6 +98,8 @@ def news(before: Look | None, after: Look, now: datetime) -> Iterator[tuple[date
         for item in new.attention
         if item.id not in {known.id for known in old.attention}
     )
+    if new.paused_until is not None and new.paused_until != old.paused_until:
+        yield now, provider_pause(new.paused_until)
     if after.hint and (before is None or before.hint != after.hint):
         yield now, after.hint
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from starlette.applications import Starlette
@@ -27,9 +27,10 @@ VERSIONS = ("2023-06-01", "2026-10-21")
 
 
 class MessagesApi:
-    """The endpoints around one model; `asgi` is the application to serve."""
+    """The endpoints around one model; `asgi` is the application to serve. Keys may be refused while it is served."""
 
     def __init__(self, model: Model, journal: Journal, hang_up: HangUp, tokens_per_second: float = 0) -> None:
+        self.refused_keys: set[str] = set()
         self._model = model
         self._journal = journal
         self._hang_up = hang_up
@@ -64,7 +65,7 @@ class MessagesApi:
     def _answer_get(self, http: HttpRequest, make: Callable[[], dict[str, Any]]) -> Response:
         record = _record(http)
         try:
-            _authenticate(http)
+            _authenticate(http, self.refused_keys)
             body = make()
         except ApiError as error:
             return self._refuse(record, error)
@@ -74,7 +75,7 @@ class MessagesApi:
         raw = await http.body()
         record = _record(http, raw)
         try:
-            body = _decode(http, raw, record)
+            body = _decode(http, raw, record, self.refused_keys)
             tokens = check(TokenRequest.parse(body), body)
         except ApiError as error:
             return self._refuse(record, error)
@@ -84,7 +85,7 @@ class MessagesApi:
         raw = await http.body()
         record = _record(http, raw)
         try:
-            body = _decode(http, raw, record)
+            body = _decode(http, raw, record, self.refused_keys)
             request = Request.parse(body)
             check(request, body)
             reply = await self._respond(request)
@@ -135,11 +136,14 @@ def _record(http: HttpRequest, raw: bytes = b"") -> Record:
     return Record(http.method, http.url.path, f"req_{uuid.uuid4().hex[:24]}", raw)
 
 
-def _authenticate(http: HttpRequest) -> None:
-    """Any key will do, but there must be one, and a version of the API."""
+def _authenticate(http: HttpRequest, refused: Collection[str]) -> None:
+    """Any key will do that is not refused, but there must be one, and a version of the API."""
     bearer = http.headers.get("authorization", "").removeprefix("Bearer").strip()
-    if not (http.headers.get("x-api-key", "").strip() or bearer):
+    key = http.headers.get("x-api-key", "").strip() or bearer
+    if not key:
         raise ApiError(401, "authentication_error", "x-api-key header is required")
+    if key in refused:
+        raise ApiError(401, "authentication_error", "invalid x-api-key")
     version = http.headers.get("anthropic-version")
     if version is None:
         raise invalid("anthropic-version: header is required")
@@ -147,9 +151,9 @@ def _authenticate(http: HttpRequest) -> None:
         raise invalid(f"anthropic-version: {json.dumps(version)} is not a valid version")
 
 
-def _decode(http: HttpRequest, raw: bytes, record: Record) -> dict[str, Any]:
+def _decode(http: HttpRequest, raw: bytes, record: Record, refused: Collection[str]) -> dict[str, Any]:
     """The JSON body of an authenticated request; the record learns what it can even of a bad one."""
-    _authenticate(http)
+    _authenticate(http, refused)
     if len(raw) > LARGEST_BODY_BYTES:
         raise ApiError(413, "request_too_large", "Request exceeds the maximum allowed number of bytes.")
     try:

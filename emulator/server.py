@@ -21,7 +21,8 @@ class EmulatorServer:
     """A Messages API around `model`, served from a thread while the context is open.
 
     `url` is the base URL for a client. `requests` are the exchanges so far, `bodies` their decoded bodies in the
-    same order. With `port` 0 a free port is taken. `tokens_per_second` 0 means no pacing.
+    same order. Keys put into `refused_keys` are answered with 401 from then on. With `port` 0 a free port is taken.
+    `tokens_per_second` 0 means no pacing.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class EmulatorServer:
         self._socket = listen(port)
         self.url = f"http://{HOST}:{self._socket.getsockname()[1]}"
         api = MessagesApi(model, self.journal, self._hang_up, tokens_per_second)
+        self.refused_keys = api.refused_keys
         config = uvicorn.Config(
             api.asgi,
             http="h11",

@@ -38,12 +38,21 @@ with workflow.unsafe.imports_passed_through():
         EventKind,
         TurnRequest,
     )
-    from baton.names import AGENT_WORKFLOW, CONTEXT_TOO_LONG, CONVERSATION_LOST, NEEDS_PERSON, REQUEST_REFUSED
+    from baton.names import (
+        AGENT_WORKFLOW,
+        CONTEXT_TOO_LONG,
+        CONVERSATION_LOST,
+        NEEDS_PERSON,
+        QUOTA_PAUSED,
+        REQUEST_REFUSED,
+    )
+    from baton.quota import ACCOUNT, Pause, question, told
     from baton.roles import Role, agent_id
     from baton.states import AgentEnd
     from baton.status import OWN_WORDS, AgentStatus
     from workflows import policies
     from workflows.failures import reason_of, type_of
+    from workflows.provider_pause import ProviderPause, pause_of
     from workflows.versions import LIMITS_ASK
 
 EVENT_INTERVAL = timedelta(seconds=30)
@@ -82,6 +91,7 @@ class AgentWorkflow:
         self._held: str | None = None
         self._paused = assignment.paused
         self._last_event: datetime | None = None
+        self._provider = ProviderPause()
 
     @workflow.run
     async def run(self, assignment: Assignment) -> AgentResult:
@@ -116,6 +126,8 @@ class AgentWorkflow:
                 self._held = direction.text
             case "allowance":
                 self._take_allowance(direction)
+            case "released":
+                self._provider.release()
             case "pause" | "unpause":
                 self._paused = direction.kind == "pause"
 
@@ -161,13 +173,22 @@ class AgentWorkflow:
         return await self._interrupted()
 
     async def _open(self) -> None:
-        opened = await workflow.execute_activity_method(
-            Agents.open_agent,
-            self._assignment,
-            task_queue=self._assignment.host_queue,
-            summary=f"{self._id} · open",
-            **policies.OPEN,
-        )
+        while True:
+            try:
+                opened = await workflow.execute_activity_method(
+                    Agents.open_agent,
+                    self._assignment,
+                    task_queue=self._assignment.host_queue,
+                    summary=f"{self._id} · open",
+                    **policies.OPEN,
+                )
+                break
+            except ActivityError as error:
+                if type_of(error) != QUOTA_PAUSED:
+                    raise
+                await self._wait_for_provider(error)
+                if self._stop is not None:
+                    raise
         if opened.generation is not None:
             self._assignment = self._assignment.model_copy(update={"generation": opened.generation})
         self._state = AgentState(
@@ -176,7 +197,8 @@ class AgentWorkflow:
         await self._tell(self._event("started"))
 
     async def _turn(self, ask: Ask) -> tuple[HandoffReason, str] | None:
-        """One turn. A reason and a sentence when this conversation cannot go on and a successor must take over."""
+        """One turn, or a wait for the provider instead. A reason and a sentence when this conversation cannot go on and
+        a successor must take over."""
         state, assignment = self._current, self._assignment
         request = TurnRequest(
             task_id=assignment.task_id,
@@ -190,7 +212,6 @@ class AgentWorkflow:
             notices=ask.notices,
             answers=self._answers,
         )
-        self._guidance_shown += sum(notice.kind == "guidance" for notice in ask.notices)
         while True:
             try:
                 outcome = await workflow.execute_activity_method(
@@ -204,16 +225,48 @@ class AgentWorkflow:
             except ActivityError as error:
                 if (reason := REPLACED_FROM_FACTS.get(type_of(error) or "")) is not None:
                     return reason, reason_of(error)
+                if type_of(error) == QUOTA_PAUSED:
+                    await self._wait_for_provider(error)
+                    return None
                 if type_of(error) != NEEDS_PERSON:
                     raise
                 if await self._ask_person("credentials", reason_of(error), ("retry", "stop")) == "stop":
                     raise
+        self._guidance_shown += sum(notice.kind == "guidance" for notice in ask.notices)
         self._state = state.after(outcome).asked(ask)
         self._answers = tuple([await self._answer(question) for question in outcome.asked])
         is_first = request.turn == 1
         if is_first or self._last_event is None or workflow.now() - self._last_event >= EVENT_INTERVAL:
             await self._tell(self._event())
         return None
+
+    async def _wait_for_provider(self, error: ActivityError) -> None:
+        """Wait while no model call may leave. Raises the error when a person stops this agent for it."""
+        pause = pause_of(error)
+        if self._provider.is_news(pause):
+            await self._tell(self._paused_event(pause))
+        self._choice = None
+        await self._provider.wait_out(pause, lambda: bool(self._stop or self._held or self._choice) or self._paused)
+        match self._taken_choice():
+            case None:
+                pass
+            case "stop":
+                raise error
+            case _:
+                await self._provider.lift(pause)
+        if self._provider.is_over():
+            await self._tell(self._event())
+
+    def _taken_choice(self) -> str | None:
+        choice, self._choice = self._choice, None
+        return choice
+
+    def _paused_event(self, pause: Pause) -> AgentEvent:
+        shown: dict[str, object] = {"doing": told(pause), "paused_until": pause.until}
+        if pause.kind == "person":
+            shown |= {"attention": ACCOUNT, "detail": question(pause), "choices": ("retry", STOP)}
+        kind: EventKind = "attention" if pause.kind == "person" else "progress"
+        return self._event(kind).model_copy(update=shown)
 
     async def _hand_off(self, reason: HandoffReason, detail: str = "", trip: Trip | None = None) -> AgentResult:
         """Go on as the successor; the result of the chain where none may follow. `trip`: why a fresh agent is to."""

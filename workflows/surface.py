@@ -142,6 +142,9 @@ class Surface:
             raise ValueError(f"answer to {name}: {OWN_WORDS} needs your own words in the comment")
         told = _in_words(choice, comment) if asked.kind == "question" else choice
 
+        if self._run.account.holds(name):
+            return Act(f"{name}: {choice} was taken", lambda: self._run.account.answered(choice))
+
         def change() -> Directions:
             item = attention.answer(name, choice, comment)
             if item is None or not item.workflow_id:

@@ -52,6 +52,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.status_changes import with_event, with_happening
     from baton.steering import LimitsChange, Remark
     from workflows import policies
+    from workflows.account import AccountQuestion
     from workflows.agent import AgentWorkflow
     from workflows.attention import Attention, HeldBack
     from workflows.keeping import Keeping
@@ -78,6 +79,7 @@ class TaskRun:
             started_at=workflow.info().start_time,
         )
         self.attention = Attention(self.show, lambda: self.renewal_due and not self.books.running)
+        self.account = AccountQuestion(self.attention)
         self.results: dict[int, StepResult] = {}
         self.records: dict[int, tuple[ItemRecord, ...]] = {}
         self.handoffs: list[HandoffRow] = []
@@ -367,6 +369,7 @@ class TaskRun:
                 commit=assignment.start_commit,
             )
         self._starting.discard(workflow_id)
+        self.account.goes_on(workflow_id)
         self.books.settle(workflow_id, result.totals.usage)
         self._chains.pop(workflow_id, None)
         self._running.pop(workflow_id, None)
@@ -392,7 +395,7 @@ class TaskRun:
         """An agent tells how it stands, asks something, or asks for a successor."""
         self._chains[event.workflow_id] = event
         self.status = with_event(self.status, event, tuple(self._chains.values()), workflow.now())
-        if event.kind == "attention":
+        if not self.account.take(event) and event.kind == "attention":
             self.attention.put(
                 event.attention, event.detail, event.choices, workflow_id=event.workflow_id, step=event.step
             )

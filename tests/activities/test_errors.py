@@ -9,10 +9,11 @@ from agents_bench import Serve
 from temporalio.exceptions import ApplicationError
 from test_model import asking, model_of
 
-from activities.errors import LONGEST_RETRY_AFTER, MESSAGE_LIMIT, ModelFault, Reaction
+from activities.errors import MESSAGE_LIMIT, ModelFault, Reaction
 from activities.model import Model, ModelError, fault_of
-from baton.names import CONTEXT_TOO_LONG, NEEDS_PERSON, REQUEST_REFUSED
-from emulator.reply import HttpError, Reply
+from baton.names import CONTEXT_TOO_LONG, NEEDS_PERSON, QUOTA_PAUSED, REQUEST_REFUSED
+from baton.quota import FIRST_BACK_OFF, Pause
+from emulator.reply import ErrorEvent, HttpError, Reply, Text
 from emulator.server import EmulatorServer
 
 SPEND_LIMIT = "You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC."
@@ -29,17 +30,26 @@ async def error_of(server: EmulatorServer) -> ApplicationError:
     [
         (408, "timeout_error"),
         (409, "conflict_error"),
-        (429, "rate_limit_error"),
         (500, "api_error"),
-        (503, "api_error"),
         (504, "timeout_error"),
-        (529, "overloaded_error"),
     ],
 )
 async def test_retried(serve: Serve, status: int, kind: str) -> None:
     error = await error_of(serve(Reply(fault=HttpError(status, kind))))
     assert (error.type, error.non_retryable, error.next_retry_delay) == ("ModelUnavailable", False, None)
     assert str(status) in str(error)
+
+
+@pytest.mark.parametrize(("status", "kind"), [(429, "rate_limit_error"), (503, "api_error"), (529, "overloaded_error")])
+async def test_an_overload_is_retried_when_all_may_try_again(serve: Serve, status: int, kind: str) -> None:
+    error = await error_of(serve(Reply(fault=HttpError(status, kind))))
+    assert (error.type, error.non_retryable) == ("ModelUnavailable", False)
+    assert error.next_retry_delay == FIRST_BACK_OFF
+
+
+async def test_an_overload_inside_a_stream_is_one_too(serve: Serve) -> None:
+    error = await error_of(serve(Reply([Text("Hm")], fault=ErrorEvent("overloaded_error"))))
+    assert error.next_retry_delay == FIRST_BACK_OFF
 
 
 @pytest.mark.parametrize(
@@ -85,16 +95,29 @@ async def test_what_is_too_long_needs_a_successor(serve: Serve, status: int, kin
     [
         ("7", timedelta(seconds=7)),
         ("1.5", timedelta(seconds=1.5)),
-        ("9999999", LONGEST_RETRY_AFTER),
-        ("-3", None),
-        ("1e300", None),
-        ("nan", None),
-        ("Mon, 30 Nov 2026 08:00:00 GMT", None),
+        ("299", timedelta(seconds=299)),
+        ("-3", FIRST_BACK_OFF),
+        ("1e300", FIRST_BACK_OFF),
+        ("nan", FIRST_BACK_OFF),
+        ("Mon, 30 Nov 2026 08:00:00 GMT", FIRST_BACK_OFF),
     ],
 )
 async def test_the_provider_says_when_to_try_again(serve: Serve, value: str, delay: timedelta | None) -> None:
     error = await error_of(serve(Reply(fault=HttpError(429, "rate_limit_error", headers={"retry-after": value}))))
     assert (error.next_retry_delay, error.non_retryable) == (delay, False)
+
+
+async def test_a_limit_that_resets_later_is_no_failure_but_a_pause(serve: Serve) -> None:
+    fault = HttpError(
+        429, "rate_limit_error", "Number of request tokens has exceeded your daily limit", {"retry-after": "7200"}
+    )
+    error = await error_of(serve(Reply(fault=fault)))
+    assert (error.type, error.non_retryable) == (QUOTA_PAUSED, True)
+    pause = Pause.model_validate(error.details[0])
+    assert pause.kind == "usage"
+    assert "daily limit" in pause.reason
+    assert pause.until is not None
+    assert pause.until - pause.since == timedelta(hours=2)
 
 
 @pytest.mark.parametrize("code", ["enforced_spend_limit_reached", "contract_spend_limit_reached"])

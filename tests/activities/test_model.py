@@ -11,6 +11,7 @@ from agents_bench import MODEL, Serve, says
 
 from activities.errors import Reaction
 from activities.model import CORRECTION_WEIGHT, Model, ModelError, ModelRequest
+from activities.quota import Gate
 from baton.conversation import Ending, Response, calls, replayable
 from baton.pricing import Usage
 from emulator.reply import (
@@ -36,7 +37,7 @@ def model_of(server: EmulatorServer, longest_silence: timedelta = timedelta(seco
     def client() -> anthropic.AsyncAnthropic:
         return anthropic.AsyncAnthropic(api_key="k", base_url=server.url, max_retries=0, open_telemetry=False)
 
-    return Model(client, longest_silence=longest_silence)
+    return Model(client, longest_silence=longest_silence, gate=Gate(dice=lambda: 0))
 
 
 def asking(model: str = MODEL, max_tokens: int = 4_000) -> ModelRequest:

@@ -29,6 +29,7 @@ from activities.merging import Merging
 from activities.model import Model
 from activities.notifying import Notifying
 from activities.opening import Opening
+from activities.quota import Gate, Pauses
 from activities.routing import Routing
 from activities.run_steps import RunSteps
 from activities.synthesizing import Synthesizing
@@ -45,6 +46,7 @@ from tests.end_to_end import bench
 from tests.end_to_end.bench import Handle
 from workflows.agent import AgentWorkflow
 from workflows.orchestration import OrchestrationWorkflow
+from workflows.quota import QuotaWorkflow
 
 HEARTBEATS = timedelta(seconds=1)
 """As in worker.py: a cancellation is heard with a heartbeat."""
@@ -163,13 +165,13 @@ async def running_rig(address: str, folder: Path) -> AsyncIterator[Rig]:
     """A worker with everything below the folder, for the block."""
     client = await Client.connect(address, data_converter=pydantic_data_converter)
     credentials = Credentials(folder / "service" / "credentials.json", {})
-    model = Model(lambda: worker._anthropic_client(credentials))
+    model = Model(lambda: worker._anthropic_client(credentials), gate=Gate(Pauses(client)))
     tasks = Tasks(folder)
     attempts = Attempts()
     async with Worker(
         client,
         task_queue=TASK_QUEUE,
-        workflows=[OrchestrationWorkflow, AgentWorkflow],
+        workflows=[OrchestrationWorkflow, AgentWorkflow, QuotaWorkflow],
         activities=activities_of(
             Opening(tasks, model, TASK_QUEUE, folder / "home", searchable=False),
             TaskWork(tasks, credentials),
