@@ -29,7 +29,7 @@ from cli.checks import Source
 from cli.dev_server import server_binary
 from cli.exits import Refused
 from cli.following import PlainView, follow
-from cli.listing import rows
+from cli.listing import Wanted, rows
 from cli.server import Server
 from cli.starting import Order, start
 from cli.tasks import WORKER_AWAY, Task
@@ -234,7 +234,9 @@ async def test_the_list_shows_states_and_summaries_newest_first(client: Client) 
             await started(client, task, f"{task}-task")
         await follow(Task(server(client), "wait-task"), patient=False, view=PlainView(lambda _: None))
         for _ in range(50):
-            found = [row for row in await rows(server(client)) if row.task_id.endswith("-task")]
+            found = [
+                row for row in await rows(server(client), Wanted(everything=True)) if row.task_id.endswith("-task")
+            ]
             if [row.state for row in found] == ["waiting", "failed", "done"]:
                 break
             await asyncio.sleep(0.1)
@@ -243,6 +245,6 @@ async def test_the_list_shows_states_and_summaries_newest_first(client: Client) 
             ("bad-task", "failed", "bad"),
             ("done-task", "done", "all of it"),
         ]
-        running = {row.task_id for row in await rows(server(client), running_only=True)}
+        running = {row.task_id for row in await rows(server(client), Wanted(running_only=True))}
         assert "wait-task" in running
         assert "done-task" not in running

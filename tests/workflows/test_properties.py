@@ -175,13 +175,14 @@ def assert_all_is_accounted_for(source: Path, result: TaskResult, api: EmulatorS
     assert (result.state is TaskState.DONE) <= (counts.done == len(ITEMS))
     assert 400 not in statuses(api)
     paid = {(e.user_id, e.body_sha256): e.usage for e in api.requests if e.complete and e.usage}.values()
-    assert result.usage.output_tokens == sum(usage["output_tokens"] for usage in paid)
-    assert result.usage.total_input_tokens == sum(
-        usage[kind]
-        for usage in paid
-        for kind in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    )
-    assert result.usage.model_calls == len(paid)
+    output = sum(usage["output_tokens"] for usage in paid)
+    kinds = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    sent = sum(usage[kind] for usage in paid for kind in kinds)
+    lost = result.usage.model_calls - len(paid)
+    # Whole responses count exactly and once; those that broke on their way are counted by estimate on top.
+    assert 0 <= lost <= statuses(api)[200] - len(paid)
+    assert (result.usage.output_tokens == output) if not lost else (result.usage.output_tokens >= output)
+    assert (result.usage.total_input_tokens == sent) if not lost else (result.usage.total_input_tokens > sent)
     by_status = Counter(manifest["status"] for manifest in manifests(result))
     assert by_status["handoff_required"] == result.handoffs < MOST_AGENTS
     assert by_status["stopped"] == by_status.total() - result.handoffs <= (result.state is not TaskState.DONE)
