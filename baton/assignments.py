@@ -1,6 +1,6 @@
 """The assignments of a task's agents: what each role gets to know and may use."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from baton.agent_types import shown_types, type_named
@@ -93,8 +93,9 @@ def integrator_assignment(
     knowledge: Knowledge,
     results: Sequence[StepResult],
     verdicts: Sequence[GateVerdict],
+    comparison: Mapping[str, Any] | None = None,
 ) -> Assignment:
-    """The integrator's: what every step came to and what the gates say."""
+    """The integrator's: what every step came to, what the gates say, and where agents chose alike or differently."""
     return _assignment(
         Role.INTEGRATOR,
         task_id,
@@ -108,6 +109,7 @@ def integrator_assignment(
         knowledge=knowledge,
         results=tuple(results),
         gates=tuple(verdicts),
+        comparison=dict(comparison) if comparison is not None else None,
         **_of_type(opened, opened.settings.default_integrator),
     )
 

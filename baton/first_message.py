@@ -45,7 +45,7 @@ def assignment_fields(
                 "plan": _shown_plan(assignment.plan),
                 "results": [result.model_dump(mode="json", exclude_defaults=True) for result in assignment.results],
                 "gates": [gate.model_dump(mode="json") for gate in assignment.gates],
-                "consistency": list(knowledge),
+                "consistency": (assignment.comparison or {}) | {"recorded": list(knowledge)},
             }
         case Role.RESOLVER:
             return common | {"conflict": _shown_conflict(assignment.conflict), "knowledge": list(knowledge)}

@@ -165,6 +165,7 @@ class Assignment(Stored):
     shown_settings: dict[str, Any] | None = None
     results: tuple["StepResult", ...] = ()
     gates: tuple[GateVerdict, ...] = ()
+    comparison: dict[str, Any] | None = None
     conflict: Conflict | None = None
     subject: Subject | None = None
 

@@ -66,7 +66,8 @@ class PlanDraft(Submitted):
 class PlanStep(Stored):
     """One step as it runs: `items` are complete, patterns are gone.
 
-    `repairs`: names of the failures that a repair step has to mend; `repair_round`: from 1, 0 for planned steps.
+    `repairs`: names of the failures that a repair step has to mend; `settles`: subjects that a step brings in line;
+    `repair_round`: from 1, 0 for planned steps.
     """
 
     step: int
@@ -83,6 +84,7 @@ class PlanStep(Stored):
     failures_of: int | None = None
     repairs: tuple[str, ...] = ()
     repair_round: int = 0
+    settles: tuple[str, ...] = ()
     only_needs: bool = False
     """Added for hub files: there is nothing to do unless other steps recorded what they need there."""
 

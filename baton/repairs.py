@@ -52,9 +52,9 @@ def repair_steps(
     plan: Plan, results: Mapping[int, StepResult], verdicts: Sequence[GateVerdict], gates: Sequence[GateResult]
 ) -> tuple[PlanStep, ...]:
     """The steps of the next round; none where nothing fails newly, or after `ROUNDS` rounds."""
-    number = 1 + max((step.repair_round for step in plan.plan), default=0)
-    if number > ROUNDS:
+    if len({step.repair_round for step in plan.plan if step.repairs}) >= ROUNDS:
         return ()
+    number = 1 + max((step.repair_round for step in plan.plan), default=0)
     made = _makers(plan, results)
     outputs = {gate.name: gate.summary for gate in gates}
     groups: list[_Group] = []

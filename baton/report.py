@@ -10,7 +10,7 @@ from baton.performance import NOISE_NOTE
 from baton.plan import Plan, PlanStep
 from baton.progress import Progress
 from baton.report_facts import ReportFacts, issues
-from baton.report_markdown import markdown
+from baton.report_markdown import consistency_checks, markdown
 from baton.states import StepStatusWord, TaskState
 from baton.status import TaskResult
 from baton.step_outputs import expected, output_of
@@ -148,7 +148,8 @@ def _report(facts: ReportFacts) -> dict[str, Any]:
             "sizes": [size.model_dump(mode="json") for size in facts.size_changes],
             "note": NOISE_NOTE if facts.timings else "",
         },
-        "consistency_checks": facts.integration.get("consistency", []),
+        "consistency_checks": consistency_checks(facts),
+        "contradictions": [one.model_dump(mode="json") for one in facts.settlements],
         "conflicts": facts.integration.get("conflicts", []),
         "integration_summary": facts.integration.get("summary", ""),
         "items": facts.items.model_dump(),

@@ -6,12 +6,15 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
+from baton.consistency import Agreement, Settlement
+from baton.consistency_report import Row, open_settlements
 from baton.findings import GateResult, GateVerdict, VerdictStatus
 from baton.knowledge import Entry, Knowledge
 from baton.ledger import ItemCounts
 from baton.messages import StepResult
 from baton.models import Stored
 from baton.performance import Size, SizeChange, Timing, size_changes, timings
+from baton.plan import Plan
 from baton.states import StepStatusWord
 from baton.status import TaskStatus
 from baton.synthesis import Synthesis
@@ -34,6 +37,9 @@ class ReportFacts(Stored):
     sizes_before: tuple[Size, ...] = ()
     sizes: tuple[Size, ...] = ()
     synthesis: Synthesis = Synthesis()
+    plan: Plan | None = None
+    settlements: tuple[Settlement, ...] = ()
+    agreed: tuple[Agreement, ...] = ()
 
     @property
     def timings(self) -> tuple[Timing, ...]:
@@ -91,11 +97,20 @@ def issues(facts: ReportFacts) -> list[dict[str, Any]]:
             finding.get("suggested_action") or "decide whether it matters",
             finding.get("files", ()),
         )
+    for row in _of_knowledge(facts):
+        add(*row)
+    return found
+
+
+def _of_knowledge(facts: ReportFacts) -> Iterator[Row]:
+    """What agents recorded, or the integrator saw, and nobody settled."""
+    yield from open_settlements(facts.settlements, facts.plan, facts.results)
+    for conflict in facts.integration.get("conflicts", ()):
+        yield "medium", conflict, "decide what holds", (), "a contradiction that the integrator left"
     for entry in facts.knowledge.entries:
         if (said := _unsettled(entry, facts.results)) is not None:
-            evidence = f"recorded by {entry.agent_id}"
-            add(said.severity, said.issue, said.action, [entry.file] if entry.file else [], evidence)
-    return found
+            files = [entry.file] if entry.file else []
+            yield said.severity, said.issue, said.action, files, f"recorded by {entry.agent_id}"
 
 
 class _Unsettled(NamedTuple):
@@ -114,7 +129,7 @@ def _unsettled(entry: Entry, results: Sequence[StepResult]) -> _Unsettled | None
     return None
 
 
-def _of_verdict(verdict: GateVerdict) -> Iterator[tuple[str, str, str, Sequence[str], str]]:
+def _of_verdict(verdict: GateVerdict) -> Iterator[Row]:
     """What a gate leaves to people: severity, issue, suggested action, files, evidence."""
     for one in verdict.integrity:
         action = "put back what was taken away, or see that it was meant" if one.blocks else "see that it was meant"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from baton.consistency_report import agreement_line, settlement_line
 from baton.durations import format_duration
 from baton.findings import GateVerdict, VerdictStatus
 from baton.performance import NOISE_NOTE, SizeChange, Timing
@@ -152,11 +153,17 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "/")
 
 
-def _consistency_section(facts: ReportFacts) -> str:
-    checks = [
+def consistency_checks(facts: ReportFacts) -> list[str]:
+    """Where agents chose alike, what became of the places where they did not, and what the integrator saw."""
+    return [
+        *(settlement_line(one, facts.plan, facts.results) for one in facts.settlements),
+        *(agreement_line(one) for one in facts.agreed),
         *facts.integration.get("consistency", ()),
-        *(f"conflict: {c}" for c in facts.integration.get("conflicts", ())),
     ]
+
+
+def _consistency_section(facts: ReportFacts) -> str:
+    checks = [*consistency_checks(facts), *(f"✗ {c}" for c in facts.integration.get("conflicts", ()))]
     summary = facts.integration.get("summary", "")
     if not checks and not summary:
         return ""

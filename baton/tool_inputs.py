@@ -195,12 +195,24 @@ class SubmitResolution(Submitted):
     rationale: str = Field(description="Why that is right for both sides", min_length=1)
 
 
+class Ruling(Submitted):
+    """What holds for one subject on which agents chose differently."""
+
+    subject: str = Field(description="As in your assignment, or a subject that you found", min_length=1)
+    contradicts: bool = Field(description="False where the choices go together")
+    choice: str = Field(default="", description="The choice that holds, as in your assignment")
+    redo: bool = Field(default=False, description="Whether files are still to be changed, by another agent")
+    files: list[str] = Field(default=[], description="Those files; all of the steps that chose otherwise when absent")
+    reason: str = Field(default="", description="Why, in a sentence")
+
+
 class SubmitIntegration(Submitted):
     """Submit the integration report."""
 
     summary: str = Field(description="What the whole task changed, in a few sentences", min_length=1)
     consistency: list[str] = Field(default=[], description="Where the agents' work agrees or differs")
     conflicts: list[str] = Field(default=[], description="Contradictions that remain")
+    rulings: list[Ruling] = Field(default=[], description="One for each contradiction in your assignment")
     findings: list[Finding] = Field(default=[])
 
 

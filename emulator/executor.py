@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+from emulator.agreement import brought_in_line, decided
 from emulator.breakage import ordered
 from emulator.catalogue import STAND_IN
 from emulator.dialogue import Dialogue
@@ -30,8 +31,10 @@ class Executor:
             return [Text("My part is over; the rest is with those who come after me.")]
         if dialogue.told("budget_95") and not (self._has_items and self._current is None):
             return self._hand_off("The budget is spent, so I hand off at once.")
-        if (told := ordered(dialogue)) is not None:
+        if (told := brought_in_line(dialogue) or ordered(dialogue)) is not None:
             return told
+        if decision := decided(dialogue):
+            return [Text("I record what was decided."), *decision]
         if (errands := Errands(dialogue)).wanted:
             return errands.respond()
         if not self._has_items:

@@ -11,6 +11,7 @@ from emulator.reply import Block, Text, ToolUse
 MAX_REFUSED = 3
 MARKED_LIE = "a marked lie"
 _BOAST = "[boast]"
+_NO_RULINGS = "[no rulings]"
 
 
 def integrate(dialogue: Dialogue) -> list[Block]:
@@ -25,13 +26,33 @@ def integrate(dialogue: Dialogue) -> list[Block]:
         f"{len(left)} lines still hold old-style formatting, in tests or where the rules are not sure. "
         f"{_gates(dialogue)}"
     )
-    report = {
+    report: dict[str, Any] = {
         "summary": summary,
         "consistency": ["All agents used the same rules (pyupgrade and flynt)."],
         "conflicts": [],
         "findings": [],
     }
+    # A word of its own only where there is something to rule: the form of the others' reports stays as it is.
+    if rulings := _rulings(dialogue.assignment):
+        report["rulings"] = rulings
     return _submit(dialogue, "submit_integration", report, "I have read the results and report what they say.")
+
+
+def _rulings(assignment: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The earlier choice holds wherever steps differ; `[no rulings]` in the task has none made."""
+    told = assignment.get("consistency")
+    if not isinstance(told, Mapping) or _NO_RULINGS in str(assignment.get("task")):
+        return []
+    return [
+        {
+            "subject": one["subject"],
+            "contradicts": True,
+            "choice": one["choices"][0]["choice"],
+            "redo": True,
+            "reason": f"A {STAND_IN} takes the earlier choice.",
+        }
+        for one in told.get("contradictions") or []
+    ]
 
 
 def review(dialogue: Dialogue) -> list[Block]:

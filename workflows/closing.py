@@ -14,6 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.opening import Opening
     from activities.tasks import TaskWork
     from baton import report
+    from baton.consistency import Agreement, Settlement
     from baton.findings import GateResult, GateVerdict
     from baton.messages import Publish, Published, StepResult, TaskRef
     from baton.plan import Plan
@@ -37,6 +38,8 @@ class Left:
     verdicts: tuple[GateVerdict, ...] = ()
     baseline: tuple[GateResult, ...] = ()
     integration: dict[str, Any] = field(default_factory=dict)
+    settlements: tuple[Settlement, ...] = ()
+    agreed: tuple[Agreement, ...] = ()
 
 
 async def close(run: TaskRun, left: Left, *, cancelled: bool = False, failure: str = "") -> TaskResult:
@@ -81,6 +84,9 @@ async def close(run: TaskRun, left: Left, *, cancelled: bool = False, failure: s
         sizes_before=run.sizes_before,
         sizes=run.sizes,
         synthesis=told,
+        plan=left.plan,
+        settlements=left.settlements,
+        agreed=left.agreed,
     )
     run.update(summary=run.status.summary or report.summary_line(facts))
     facts = facts.model_copy(update={"status": run.status})

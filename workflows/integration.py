@@ -6,6 +6,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from baton.assignments import integrator_assignment
+    from baton.consistency import Agreement, Comparison, Settlement, compared, redo_steps, rulings_in, settled, shown
     from baton.findings import GateResult, GateVerdict, compare
     from baton.messages import AgentResult
     from baton.plan import Plan
@@ -16,7 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.limits import STOP
     from workflows.repair import repair
     from workflows.task_run import TaskRun
-    from workflows.versions import BASELINE_FIRST, REPAIR
+    from workflows.versions import BASELINE_FIRST, CONSISTENCY, REPAIR
 
 
 class Integration:
@@ -28,6 +29,8 @@ class Integration:
         self._verdicts: tuple[GateVerdict, ...] = ()
         self._gates: tuple[GateResult, ...] = ()
         self._integrator: AgentResult | None = None
+        self._settlements: tuple[Settlement, ...] = ()
+        self._agreed: tuple[Agreement, ...] = ()
 
     def start_baseline(self) -> None:
         """Take the gates on the base commit, beside all that follows."""
@@ -60,6 +63,9 @@ class Integration:
         await self._compare_gates("result")
         if run.input.integration:
             plan = await self._repaired(plan)
+        comparison = compared(run.knowledge, plan, run.results)
+        self._agreed = comparison.agreed
+        self._settlements = settled(comparison.contradictions, ())
         if not run.input.integration or await run.limits.hindrance(Role.INTEGRATOR) is not None:
             return
         assignment = integrator_assignment(
@@ -71,6 +77,7 @@ class Integration:
             run.knowledge,
             tuple(run.results.values()),
             self._verdicts,
+            shown(comparison),
         )
         self._integrator = await run.agent(assignment, f"{run.task_id}/integrate")
         if was_cancelled(self._integrator):
@@ -79,7 +86,20 @@ class Integration:
         merged = await run.merge((assignment.workspace,), None, "Integrate the steps")
         if merged.merged:
             await self._compare_gates("integrated")
-            await self._repaired(plan)
+            plan = await self._repaired(plan)
+        await self._settle(plan, comparison)
+
+    async def _settle(self, plan: Plan, comparison: Comparison) -> None:
+        """Have what chose otherwise brought in line, as the integrator ruled, else as the earlier step chose."""
+        run = self._run
+        submission = self._integrator.submission if self._integrator else None
+        self._settlements = settled(comparison.contradictions, rulings_in(submission.input if submission else {}))
+        steps = redo_steps(plan, run.results, run.records, self._settlements)
+        if not steps or not workflow.patched(CONSISTENCY):
+            return
+        if await repair(run, plan, steps):
+            await self._compare_gates("in-line")
+            await self._repaired(run.plan or plan)
 
     async def left(self, plan: Plan | None, *, with_baseline: bool) -> Left:
         """What the integration came to, for the report."""
@@ -89,6 +109,8 @@ class Integration:
             verdicts=self._verdicts,
             baseline=await self._base_gates() if with_baseline else (),
             integration=submission.input if submission else {},
+            settlements=self._settlements,
+            agreed=self._agreed,
         )
 
     async def _repaired(self, plan: Plan) -> Plan:

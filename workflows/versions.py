@@ -21,6 +21,9 @@ BASELINE_FIRST = "baseline-first"
 SYNTHESIS = "synthesis"
 """The summarizer writes a summary for the report."""
 
+CONSISTENCY = "consistency"
+"""What chose differently from an earlier step is done again."""
+
 NOTIFY = "notify"
 """A person is told by `notify` that the task waits or has ended."""
 

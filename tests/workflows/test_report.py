@@ -110,3 +110,33 @@ async def test_the_files_of_steps_hold_what_the_contract_names(rig):
         "blocked_on",
     }
     assert read(result, "integration-report.json")["synthesis"]["text"] == ""
+
+
+DIFFERENT = "Look at the limits [decide 1: Retry limit: 3] [decide 2: Retry limit: 5]"
+
+
+async def test_what_chose_otherwise_is_brought_in_line_with_the_earlier_step(rig):
+    given = task(rig, DIFFERENT, {"one.py": FILES["one.py"], "two.py": 'MOST_RETRIES = 5\nTEXT = "%s" % 5\n'})
+    with rig.api(StandIn()):
+        result = await rig.run(given)
+    report, text = read(result, "integration-report.json"), read(result, "report.md")
+    assert result.state is TaskState.DONE
+    (settled,) = report["contradictions"]
+    assert (settled["subject"], settled["choice"], settled["by"]) == ("retry limit", "3", "integrator")
+    added = read(result, "plan.json")["plan"][2]
+    assert (added["step"], added["settles"], added["owns"]) == (3, ["retry limit"], ["two.py"])
+    assert bench.git(Path(given.repository), "show", f"{result.ref}:two.py").startswith("MOST_RETRIES = 3\n")
+    assert "✓ retry limit: “3” (step 1) against “5” (step 2)" in text
+    assert "step 3 brought the rest in line" in text
+    assert read(result, "issues.json") == []
+
+
+async def test_what_nobody_rules_on_and_may_be_right_is_left_to_a_person(rig):
+    files = {"one.py": FILES["one.py"], "two.py": 'MOST_RETRIES = 5\nTEXT = "%s" % 5\n'}
+    given = task(rig, f"{DIFFERENT} [no rulings]", files)
+    with rig.api(StandIn()):
+        result = await rig.run(given)
+    (issue,) = read(result, "issues.json")
+    assert "steps chose differently: retry limit: “3” (step 1) against “5” (step 2)" in issue["issue"]
+    assert len(read(result, "plan.json")["plan"]) == 2
+    assert "✗ retry limit" in read(result, "report.md")
