@@ -201,7 +201,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--state", type=Path, default=platformdirs.user_state_path("baton"))
     parser.add_argument("--address", help="Temporal's address; default: TEMPORAL_ADDRESS or the client profile")
     parser.add_argument("--namespace")
-    parser.add_argument("--payload-bucket", help="S3 bucket for large payloads, for workers on several hosts")
+    parser.add_argument(
+        "--payload-bucket",
+        default=os.environ.get("BATON_PAYLOAD_BUCKET"),
+        help="S3 bucket for large payloads, for workers on several hosts; default: BATON_PAYLOAD_BUCKET",
+    )
     parser.add_argument("--ready-file", type=Path)
     return parser.parse_args()
 

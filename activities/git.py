@@ -11,10 +11,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from activities.commands import NOT_FOUND, Captured, capture
+from baton.requirements import OLDEST_GIT
 
 TIME_LIMIT = timedelta(minutes=5)
-MINIMUM_VERSION = (2, 38)
-"""The first with `git merge-tree --write-tree`."""
 ANY_COMMIT_UPLOAD = "git -c uploadpack.allowAnySHA1InWant=true upload-pack"
 """For fetches between two local repositories: any commit may be asked for, not only the tips of refs."""
 
@@ -129,11 +128,11 @@ class Git:
 
 
 async def require_version(git: Git) -> None:
-    """BadRepository when git is missing or older than `MINIMUM_VERSION`."""
+    """BadRepository when git is missing or older than `OLDEST_GIT`."""
     said = await git.text("version")
     found = re.search(r"(\d+)\.(\d+)", said)
-    if found is None or (int(found[1]), int(found[2])) < MINIMUM_VERSION:
-        needed = ".".join(map(str, MINIMUM_VERSION))
+    if found is None or (int(found[1]), int(found[2])) < OLDEST_GIT:
+        needed = ".".join(map(str, OLDEST_GIT))
         raise BadRepository(f"git {needed} or newer is needed, this is {said!r}: update git")
 
 

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from baton.requirements import ISOLATION
+
 PROBE_SECONDS = 10
 # fmt: off
 TOOLCHAINS = (
@@ -43,8 +45,7 @@ class Sandbox:
         """`argv`, to be run inside the sandbox with `workspace` as its writable working folder."""
         home = Path(environment.get("HOME") or "/nonexistent")
         private = [path for path in ("/tmp", "/var/tmp", "/run") if Path(path).is_dir()]  # noqa: S108
-        wrapped = [str(self.program), "--die-with-parent", "--unshare-pid", "--unshare-ipc"]
-        wrapped += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+        wrapped = [str(self.program), *ISOLATION]
         for path in [*private, *([str(home)] if home.is_dir() and home != Path("/") else []), *map(str, self.hidden)]:
             wrapped += ["--tmpfs", path]
         for readable in [*_toolchains(home), *_programs(environment, home), *self.readable, *map(Path, _RUN_KEPT)]:

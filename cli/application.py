@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from cli import (
     applying,
     cleaning,
+    doctor,
     history_commands,
     insight_commands,
     reading_commands,
@@ -42,6 +43,7 @@ ROOMS = (
     insight_commands,
     settings_command,
     service_commands,
+    doctor,
 )
 """Rooms of commands, in the order of the help."""
 _HELP = """One large coding task, many agents, nothing lost.

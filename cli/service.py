@@ -42,6 +42,8 @@ __all__ = [
     "connect",
     "ensure",
     "inspect",
+    "last_ports",
+    "normalised",
     "save_credentials",
     "state_directory",
     "stop",
@@ -168,7 +170,7 @@ def _matching(service: Service, external: ClientConnectConfig | None) -> Service
         wanted = "the embedded server"
     else:
         wanted = f"{external['target_host']}, namespace {external['namespace']}"
-        same_host = _normalised(external["target_host"]) == _normalised(service.address)
+        same_host = normalised(external["target_host"]) == normalised(service.address)
         if same_host and external["namespace"] == service.namespace:
             return service
     raise ServiceError(
@@ -177,7 +179,8 @@ def _matching(service: Service, external: ClientConnectConfig | None) -> Service
     )
 
 
-def _normalised(address: str) -> str:
+def normalised(address: str) -> str:
+    """An address for comparing: one host has one name."""
     return address.replace("localhost:", f"{dev_server.HOST}:")
 
 
@@ -193,7 +196,7 @@ def _supervisor_command(
         # Before anything is started, so that the reason is in the message and not in a log.
         dev_server.server_binary()
         dev_server.server_version()
-        ports = ports or _last_ports(files)
+        ports = ports or last_ports(files)
         command += ["--port", str(ports.frontend), "--ui-port", str(ports.ui)]
     else:
         command += ["--external", external["target_host"], "--namespace", external["namespace"]]
@@ -202,7 +205,7 @@ def _supervisor_command(
     return [*command, "--", *(worker_command or python_command("worker"))]
 
 
-def _last_ports(files: ServiceFiles) -> Ports:
+def last_ports(files: ServiceFiles) -> Ports:
     """The ports of the last start, so that an open browser and other clients find the server again."""
     service = files.read()
     if service is None or not service.embedded or service.ui_url is None:

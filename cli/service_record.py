@@ -61,6 +61,9 @@ class Service(BaseModel):
     server_version: str | None = None
     server_restarts: int = 0
     worker_restarts: int = 0
+    supervisor_code: str | None = None
+    """Fingerprint of the code that the supervisor was started on; likewise of the worker."""
+    worker_code: str | None = None
 
     @property
     def supervisor_pid(self) -> int | None:

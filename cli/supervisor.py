@@ -22,6 +22,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from cli import dev_server, processes
+from cli.code_version import fingerprint
 from cli.dev_server import Ports
 from cli.exits import ServiceError
 from cli.service_record import SERVER_GRACE, WORKER_GRACE, Service, ServiceFiles, open_log, rotate_log, try_lock
@@ -72,6 +73,7 @@ class Supervisor:
             namespace=order.namespace,
             embedded=order.external is None,
             directory=files.directory,
+            supervisor_code=fingerprint(),
         )
         self._ports = order.ports
         self._running: dict[Role, asyncio.subprocess.Process] = {}
@@ -196,6 +198,7 @@ class Supervisor:
         ready_file.unlink(missing_ok=True)
         command = [*self._order.worker_command, "--state", str(self._files.state)]
         command += ["--address", self._service.address, "--namespace", self._service.namespace]
+        self._record(worker_code=await asyncio.to_thread(fingerprint))
         process = await self._spawn(Role.WORKER, [*command, "--ready-file", str(ready_file)])
         while process.returncode is None:
             if ready_file.exists() and ready_file.read_text(errors="replace").strip() == str(process.pid):

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = (
     "run", "status", "watch", "list", "report", "cancel", "approve", "reject", "answer", "demo", "up", "down", "lint",
     "settings", "review", "apply", "cleanup", "timeline", "diagnose", "logs", "pause", "unpause", "guide", "limits",
+    "doctor",
 )  # fmt: skip
 
 Orchestrate = Callable[..., Result]
