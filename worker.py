@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anthropic
 import platformdirs
@@ -47,12 +47,16 @@ from activities.store_s3 import s3_payload_storage
 from activities.synthesizing import Synthesizing
 from activities.task_folder import Tasks
 from activities.tasks import TaskWork
+from activities.telemetry_wanted import is_wanted, saved_headers
 from activities.turn import Turns
 from baton.layout import payloads_folder
 from baton.names import TASK_QUEUE
 from workflows.agent import AgentWorkflow
 from workflows.orchestration import OrchestrationWorkflow
 from workflows.quota import QuotaWorkflow
+
+if TYPE_CHECKING:
+    from activities.telemetry_export import Telemetry
 
 PAYLOAD_THRESHOLD_BYTES = 128 * 1024
 
@@ -85,6 +89,7 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
     host_queue = f"{TASK_QUEUE}-{_host_id(state)}"
     tasks = Tasks(state)
     credentials = Credentials(state / "service" / "credentials.json")
+    telemetry = _telemetry(state, credentials)
     model = Model(lambda: _anthropic_client(credentials), gate=Gate(Pauses(client)))
     program = await find_sandbox()
     sandbox = Sandbox(program) if program else None
@@ -120,11 +125,13 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
         turns.integrate,
     ]
     heartbeats = timedelta(seconds=1)
+    interceptors = [telemetry.delivery] if telemetry is not None else []
     common = Worker(
         client,
         task_queue=TASK_QUEUE,
         workflows=[OrchestrationWorkflow, AgentWorkflow, QuotaWorkflow],
         activities=[opening.open_task],
+        interceptors=interceptors,
         workflow_runner=SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default),
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
         max_heartbeat_throttle_interval=heartbeats,
@@ -135,6 +142,7 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
         client,
         task_queue=host_queue,
         activities=on_host,
+        interceptors=interceptors,
         max_heartbeat_throttle_interval=heartbeats,
         default_heartbeat_throttle_interval=heartbeats,
         graceful_shutdown_timeout=timedelta(seconds=10),
@@ -147,6 +155,24 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
         if arguments.ready_file is not None:
             arguments.ready_file.write_text(str(os.getpid()), encoding="utf-8")
         await stop.wait()
+    if telemetry is not None:
+        await telemetry.end()
+
+
+def _telemetry(state: Path, credentials: Credentials) -> "Telemetry | None":
+    """OpenTelemetry where it is wanted and installed; its SDK is not even loaded where it is not."""
+    if not is_wanted(os.environ):
+        return None
+    try:
+        from activities.telemetry_export import Telemetry
+
+        return Telemetry(os.environ, saved_headers(state / "service" / "telemetry.json"), credentials.secrets)
+    except ImportError:
+        why = "the extra is not installed: pip install 'baton[otel]'"
+    except ValueError as error:
+        why = str(error)
+    logging.getLogger("baton").warning("OTEL_* asks for telemetry, and there is none: %s", why)
+    return None
 
 
 async def _connect(arguments: argparse.Namespace, stack: AsyncExitStack) -> Client:

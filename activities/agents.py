@@ -19,6 +19,8 @@ from activities.pulse import pulse
 from activities.sandbox import Sandbox
 from activities.store import LostBlobError
 from activities.task_folder import TaskFolder, Tasks
+from activities.task_telemetry import AgentBeginning, AgentEnding, agent_began, agent_ended
+from activities.telemetry import working
 from activities.text_files import cut_middle
 from activities.trace import TaskTrace
 from activities.workspace_lock import workspace_lock
@@ -27,7 +29,7 @@ from baton.conversation import Opening
 from baton.facts import AgentFacts
 from baton.first_message import assignment_fields, assignment_message
 from baton.knowledge import Entry, entries
-from baton.manifest import FromAgent, Handing, HandoffReason, complete, missing_context, with_remaining_work
+from baton.manifest import FromAgent, Handing, HandoffReason, ToAgent, complete, missing_context, with_remaining_work
 from baton.merging import conflict_ownership
 from baton.messages import Assignment, CloseAgent, ClosedAgent, OpenedAgent
 from baton.plan import Plan
@@ -61,13 +63,15 @@ class Agents:
         asked_for, run_id = assignment, activity.info().workflow_run_id or ""
         number = await asyncio.to_thread(agent_number, folder.store, assignment.name, assignment.generation, run_id)
         assignment = assignment.model_copy(update={"generation": number})
+        await asyncio.to_thread(agent_began, folder, _beginning(assignment))
         async with pulse("preparing the workspace"), workspace_lock(folder.lock_path(assignment.workspace)):
             commit = await self._workspace(folder, asked_for)
-            try:
-                assignment, asked = await self._with_context(folder, assignment)
-            except ModelError as error:
-                raise error.fault.error() from error
-            inheritance = await inherit(folder, self._model, assignment.task_id, assignment.knowledge)
+            with working(folder, _id(assignment)):
+                try:
+                    assignment, asked = await self._with_context(folder, assignment)
+                except ModelError as error:
+                    raise error.fault.error() from error
+                inheritance = await inherit(folder, self._model, assignment.task_id, assignment.knowledge)
         kind = folder.record.agent_type(assignment.agent_type)
         tools = tools_for(
             assignment.role,
@@ -125,6 +129,8 @@ class Agents:
             outcome=str(request.reason),
             successor=manifest.to_agent.id if manifest.to_agent else "",
         )
+        if not request.evidence:
+            await asyncio.to_thread(agent_ended, folder, _ending(request, manifest.to_agent))
         file = None
         unfinished = request.successor or request.reason is not HandoffReason.SUBTASK_COMPLETE
         if unfinished and folder.record.opened.settings.persist_state:
@@ -186,6 +192,32 @@ def _owned(folder: TaskFolder, assignment: Assignment) -> tuple[tuple[str, ...],
         own = conflict_ownership(conflict.names, plan.plan if plan else (), conflict.owners)
         return own.items, own.owns
     return (assignment.step.items, assignment.step.owns) if assignment.step else ((), ())
+
+
+def _beginning(assignment: Assignment) -> AgentBeginning:
+    return AgentBeginning(
+        agent=_id(assignment),
+        role=assignment.role,
+        step=assignment.step.step if assignment.step else None,
+        model=assignment.model,
+        began=datetime.now(UTC),
+    )
+
+
+def _ending(request: CloseAgent, successor: ToAgent | None) -> AgentEnding:
+    assignment = request.assignment
+    return AgentEnding(
+        agent=_id(assignment),
+        role=assignment.role,
+        step=assignment.step.step if assignment.step else None,
+        model=assignment.model,
+        reason=request.reason,
+        successor=successor.id if successor else "",
+        turns=request.turns,
+        usage=request.usage,
+        records=request.records,
+        knowledge=request.knowledge,
+    )
 
 
 def _begins_at(assignment: Assignment) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from activities.call_telemetry import tool_called
 from activities.conversations import Conversation
 from activities.predecessor import Predecessor
 from activities.pulse import Pulse
@@ -98,11 +99,14 @@ class Calls:
                 continue
             self.beat.doing, self.beat.tokens = doing(call), 0
             self.trace.begin()
+            began = datetime.now(UTC)
             work.noted.clear()
             await self._run_one(call, work)
             result = work.results[-1]
             error = str(result.get("content")) if result.get("is_error") else None
             self.trace.called(call.name, call.input, error=error, **work.noted)
+            refused, number = work.noted.get("refused", False), len(work.results)
+            tool_called(call, result, began, refused=refused, number=number, attempt=self.trace.attempt)
             if call.name == "bash" and self.request.role in WRITING_ROLES:
                 await self._judge_what_commands_changed(work)
         return work

@@ -9,7 +9,7 @@ the SDK gives up a whole response when the model wrote one call's JSON wrong.
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anthropic
@@ -18,6 +18,7 @@ from anthropic.types import RawContentBlockDelta, RawMessageStreamEvent
 from anthropic.types import Usage as RawUsage
 from pydantic_core import from_json
 
+from activities.call_telemetry import model_called
 from activities.errors import ModelFault
 from activities.quota import Gate, NotNow, Place
 from baton.conversation import ENDINGS, Block, Response
@@ -119,8 +120,26 @@ class Model:
         """The response to one request. Raises `ModelError`."""
         collected = _Collected(correction=self._corrections.get(request.model, 1.0))
         try:
+            response = await self._respond(request, collected, progress, prices or self._prices, waiting)
+        except ModelError as error:
+            if collected.began is not None:
+                model_called(request.arguments(), error.fault.type or "broken", collected.began)
+            raise
+        if collected.began is not None:
+            model_called(request.arguments(), response, collected.began)
+        return response
+
+    async def _respond(
+        self,
+        request: ModelRequest,
+        collected: "_Collected",
+        progress: Progress,
+        prices: Mapping[str, Price] | None,
+        waiting: Waiting,
+    ) -> Response:
+        try:
             async with self._client() as client, self._gate.place(_account(client), waiting) as place:
-                await self._stream(client, request, collected, progress, place, prices or self._prices)
+                await self._stream(client, request, collected, progress, place, prices)
         except NotNow as error:
             text = f"{told(error.pause)}: {error.pause.reason}"
             raise ModelError(ModelFault(text, pause=error.pause)) from error
@@ -129,7 +148,7 @@ class Model:
         except Exception as error:
             if not collected.stopped:
                 raise ModelError(fault_of(error)) from error
-        response = collected.response(prices or self._prices)
+        response = collected.response(prices)
         self._learn(request.model, collected, response.usage.output_tokens)
         return response
 
@@ -143,6 +162,7 @@ class Model:
         prices: Mapping[str, Price] | None,
     ) -> None:
         """Collect one stream in its place. Raises `ModelError` when it did not come to its end."""
+        collected.began = datetime.now(UTC)
         try:
             async with await client.messages.create(
                 **request.arguments(), stream=True, timeout=self._timeout
@@ -199,9 +219,11 @@ def fault_of(error: Exception) -> ModelFault:
 
 @dataclass
 class _Collected:
-    """What came of a response so far. `correction`: how the estimates of earlier responses have to be mended."""
+    """What came of a response so far. `correction`: how the estimates of earlier responses have to be mended. `began`:
+    when it was asked for."""
 
     correction: float = 1.0
+    began: datetime | None = None
     request_id: str | None = None
     id: str = ""
     model: str = ""

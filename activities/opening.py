@@ -24,6 +24,7 @@ from activities.repository import BadRepository, SourceFacts
 from activities.settings_files import confirmed_at, layers_for
 from activities.survey import survey
 from activities.task_folder import TaskFolder, TaskRecord, Tasks
+from activities.task_telemetry import task_ended
 from baton.findings import GateKind, GateSpec
 from baton.messages import (
     OpenedTask,
@@ -94,6 +95,7 @@ class Opening:
         """Remove everything of a task that turned out not to be usable, before anything was done for it."""
         folder = self._tasks.folder(request.task_id)
         async with pulse("discarding the task"), exclusive(self._tasks.lock_path(request.task_id)):
+            await asyncio.to_thread(task_ended, folder, None)
             await asyncio.to_thread(Artifacts(folder.artifacts).remove)
             await asyncio.to_thread(shutil.rmtree, folder.path, ignore_errors=True)
         self._tasks.forget(request.task_id)

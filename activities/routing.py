@@ -9,6 +9,7 @@ from activities.model import Model, ModelError, ModelRequest
 from activities.prompts import prompt
 from activities.pulse import pulse
 from activities.task_folder import TaskFolder, Tasks
+from activities.telemetry import working
 from baton.conversation import Response, calls
 from baton.first_message import assignment_message
 from baton.messages import TaskRef
@@ -62,7 +63,8 @@ class Routing:
             user_id=f"{task_id}/{ROUTER}",
         )
         try:
-            response = await self._model.respond(request, lambda _: None, opened.settings.prices)
+            with working(folder):
+                response = await self._model.respond(request, lambda _: None, opened.settings.prices)
         except ModelError:
             return Routed()
         return Routed(route=_submitted(response), usage=response.usage)

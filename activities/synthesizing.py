@@ -5,11 +5,13 @@ from datetime import UTC, datetime
 
 from temporalio import activity
 
+from activities.call_telemetry import response_found
 from activities.inheritance import submitted_summary
 from activities.model import Model, ModelError, ModelRequest
 from activities.prompts import prompt
 from activities.pulse import pulse
 from activities.task_folder import TaskFolder, Tasks
+from activities.telemetry import working
 from activities.trace import TurnTrace
 from activities.workspace_lock import workspace_lock
 from baton.conversation import Response
@@ -46,7 +48,8 @@ class Synthesizing:
         message = assignment_message(assignment(facts))
         key = f"{activity.info().workflow_run_id}/summary/{hashlib.sha256(message.encode()).hexdigest()}"
         async with pulse("writing the summary"), workspace_lock(folder.lock_path(SUMMARIZER)):
-            response = await self._response(folder, facts.task_id, message, key)
+            with working(folder):
+                response = await self._response(folder, facts.task_id, message, key)
         text = submitted_summary(response)
         found = checked(text, facts)
         why = "" if found.text else "nothing of it agrees with the facts" if text else "the summarizer submitted none"
@@ -67,6 +70,8 @@ class Synthesizing:
         trace = TurnTrace(folder, request, activity.info().attempt)
         if (known := folder.store.entry(key)) is not None:
             paid = _Paid.model_validate_json(known)
+            model = folder.record.opened.settings.models.of(Role.SUMMARIZER)
+            response_found(model, SUMMARY_TOKENS, paid.response, paid.at, paid.seconds)
         else:
             paid = await self._paid(folder, message, request, trace)
             paid = _Paid.model_validate_json(folder.store.enter(key, paid.model_dump_json().encode()))

@@ -18,6 +18,7 @@ from activities.pulse import pulse
 from activities.salvage import salvage
 from activities.sandbox import Sandbox
 from activities.task_folder import TaskFolder, TaskRecord, Tasks, sandbox_for
+from activities.task_telemetry import task_ended
 from activities.trace import TaskTrace
 from activities.workspace_lock import workspace_lock
 from activities.workspaces import prepare_workspace
@@ -161,6 +162,7 @@ class TaskWork:
             for name in names:
                 async with workspace_lock(folder.lock_path(name)):
                     await folder.repository.close_workspace(name)
+        await asyncio.to_thread(lambda: task_ended(folder, folder.state.current()))
         self._tasks.forget(request.task_id)
 
 

@@ -17,6 +17,8 @@ from typing import Any
 
 from activities.errors import ModelFault
 from activities.task_folder import TaskFolder, UnknownTaskError
+from activities.task_telemetry import line_written
+from activities.telemetry import place_of
 from baton.conversation import Response
 from baton.messages import TurnRequest
 from baton.trace import NAME
@@ -29,6 +31,7 @@ class TaskTrace:
 
     def __init__(self, folder: TaskFolder) -> None:
         self._path: Path | None = None
+        self._place = place_of(folder)
         with suppress(UnknownTaskError):
             self._path = folder.artifacts / NAME if folder.record.opened.settings.persist_state else None
         self._started = time.monotonic()
@@ -46,6 +49,7 @@ class TaskTrace:
         """One line: when it ended, how long it took, and what it was."""
         line: dict[str, object] = {"at": _now(), "seconds": self.seconds, "kind": kind, **fields}
         logger.info("%s", _sentence(line), extra={"event": line})
+        line_written(self._place, line)
         if self._path is None:
             return
         # A folder that somebody deleted costs earlier lines, never a turn.
@@ -72,6 +76,7 @@ class TurnTrace:
 
     def __init__(self, folder: TaskFolder, request: TurnRequest, attempt: int = 1) -> None:
         self._trace = TaskTrace(folder)
+        self.attempt = attempt
         self._where = {"agent": request.agent_id, "role": request.role, "turn": request.turn, "attempt": attempt}
         self._calls = 0
 

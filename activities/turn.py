@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.call_telemetry import response_found
 from activities.calls import Calls, doing
 from activities.conversations import Conversation
 from activities.credentials import Credentials
@@ -24,6 +25,7 @@ from activities.pulse import Pulse, pulse
 from activities.sandbox import Sandbox
 from activities.store import LostBlobError
 from activities.task_folder import TaskFolder, Tasks
+from activities.telemetry import delivered, working
 from activities.trace import TurnTrace
 from activities.working_tree import TRAILER_AGENT, TRAILER_RESULT, TRAILER_TURN
 from activities.workspace_lock import WorkspaceLock, workspace_lock
@@ -126,7 +128,10 @@ class Turns:
                 return TurnOutcome.model_validate_json(known)
             attempt = _Attempt(folder, request, key, beat, lock, TurnTrace(folder, request, activity.info().attempt))
             try:
-                with lines_of_turn(request.task_id, request.agent_id, request.turn):
+                with (
+                    lines_of_turn(request.task_id, request.agent_id, request.turn),
+                    working(folder, request.agent_id, request.turn),
+                ):
                     outcome = await self._transact(attempt)
             except LostBlobError as error:
                 raise ApplicationError(str(error), type=CONVERSATION_LOST, non_retryable=True) from error
@@ -147,6 +152,7 @@ class Turns:
         folder, request, opening = attempt.folder, attempt.request, conversation.opening
         if (known := folder.store.entry(f"{attempt.key}/response")) is not None:
             paid = _Paid.model_validate_json(known)
+            response_found(opening.model, request.max_tokens, paid.response, paid.at, paid.seconds)
             attempt.trace.model_answered(paid.response, paid.seconds, paid.at)
             return paid
         notices = [Notice(kind=n.kind, text=n.text or notice_text(n.kind, request.role)) for n in request.notices]
@@ -202,6 +208,7 @@ class Turns:
             trace=attempt.trace,
         )
         work = await runner.run(paid.response)
+        await delivered()
         node = Turn(
             parent=request.head,
             turn=request.turn,

@@ -215,7 +215,8 @@ class TurnOutcome(Stored):
 
 
 class CloseAgent(Stored):
-    """Input of `close_agent`: the agent's end, from which manifest and result are made."""
+    """Input of `close_agent`: the agent's end, from which manifest and result are made. `evidence`: only to see what it
+    did; it is closed again when that is decided upon."""
 
     assignment: Assignment
     head: str
@@ -226,6 +227,7 @@ class CloseAgent(Stored):
     knowledge: tuple[Entry, ...] = ()
     reason: HandoffReason
     successor: bool
+    evidence: bool = False
     at: datetime
     trip: Trip | None = None
 

@@ -273,7 +273,7 @@ class AgentWorkflow:
         detail = trip.sentence if trip else detail
         choice: str | None = None
         if may_be_fruitless(self._assignment, self._current):
-            evidence = await self._close(reason, successor=False)
+            evidence = await self._close(reason, successor=False, evidence=True)
             if successor(self._assignment, self._current, evidence.manifest).totals.fruitless >= FRUITLESS_AT_MOST:
                 choices = no_progress_choices(self._assignment.role)
                 choice = await self._ask_person("no_progress", _no_progress(evidence, detail), choices)
@@ -362,7 +362,9 @@ class AgentWorkflow:
         await workflow.wait_condition(workflow.all_handlers_finished)
         return result(self._assignment, self._state, closed, end, detail, trip)
 
-    async def _close(self, reason: HandoffReason, *, successor: bool, trip: Trip | None = None) -> ClosedAgent:
+    async def _close(
+        self, reason: HandoffReason, *, successor: bool, evidence: bool = False, trip: Trip | None = None
+    ) -> ClosedAgent:
         state = self._current
         return await workflow.execute_activity_method(
             Agents.close_agent,
@@ -376,6 +378,7 @@ class AgentWorkflow:
                 knowledge=(*state.inherited, *state.knowledge),
                 reason=reason,
                 successor=successor,
+                evidence=evidence,
                 at=workflow.now(),
                 trip=trip,
             ),

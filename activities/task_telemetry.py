@@ -1,0 +1,209 @@
+"""The spans around the calls: agents, merges, gates, waits, and the task itself.
+
+An agent's beginning is a file in the task's folder until its span is told; agents that nobody closed (their chain was
+terminated) are told at the end of the task. So no call is left without its parents once a task has ended.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from activities.store import write_atomically
+from activities.task_folder import TaskFolder
+from activities.telemetry import Place, count, measure, measure_wait, place_of, tell
+from baton import telemetry_names as names
+from baton.knowledge import Entry
+from baton.ledger import ItemRecord
+from baton.manifest import HandoffReason
+from baton.models import Stored
+from baton.pricing import Usage
+from baton.progress import Progress
+from baton.states import TaskState
+from baton.telemetry import ROOT, Attributes, Event, Span, agent_key, known, span_id, usage_attributes
+
+PATHS_TOLD = 50
+LOST = "lost"
+_LINES = {"merge": names.MERGE, "gate": names.GATE, "foreign": names.RESTORE}
+
+
+class AgentBeginning(Stored):
+    """What is known of an agent when it begins."""
+
+    agent: str
+    role: str
+    step: int | None
+    model: str
+    began: datetime
+
+
+@dataclass(frozen=True)
+class AgentEnding:
+    """What is known of an agent when it ends. `successor`: who goes on; empty where nobody does."""
+
+    agent: str
+    role: str
+    step: int | None
+    model: str
+    reason: HandoffReason
+    successor: str
+    turns: int
+    usage: Usage
+    records: tuple[ItemRecord, ...] = ()
+    knowledge: tuple[Entry, ...] = ()
+
+
+def line_written(place: Place | None, line: Mapping[str, Any]) -> None:
+    """A line of `trace.jsonl` that is no call: a merge, a gate, files of others that were restored."""
+    if place is None or line["kind"] not in _LINES:
+        return
+    ended, kind, outcome = datetime.now(UTC), str(line["kind"]), str(line.get("outcome", ""))
+    paths = tuple(str(path) for path in line.get("paths", ()))[:PATHS_TOLD]
+    agent, name = str(line.get("agent", "")), str(line.get("name", ""))
+    attributes = known(TASK=place.task, OUTCOME=outcome, NAME=name, PATHS=paths, AGENT_NAME=agent)
+    attributes |= known(STEP=line.get("step"), TURN=line.get("turn"), WORKSPACE=line.get("workspace"))
+    events: tuple[Event, ...] = ()
+    failed = outcome == "conflict" or (kind == "gate" and outcome != "passed")
+    if kind == "foreign":
+        events = tuple(Event(names.REFUSAL_EVENT, ended, known(PATHS=(path,))) for path in paths)
+    elif kind == "merge":
+        event = names.CONFLICT_EVENT if failed else names.MERGED_EVENT
+        events = (Event(event, ended, known(OUTCOME=outcome, STEP=line.get("step"), PATHS=paths)),)
+    span = Span(
+        f"{_LINES[kind]} {name}".strip(),
+        (kind, line["at"], agent, name, line.get("step")),
+        ended - timedelta(seconds=float(line["seconds"])),
+        ended,
+        attributes,
+        events,
+        outcome if failed else "",
+    )
+    tell(place, agent_key(agent) if agent else ROOT, span)
+
+
+def agent_began(folder: TaskFolder, beginning: AgentBeginning) -> None:
+    """Keep an agent's beginning until its end; the first of several attempts counts."""
+    place = place_of(folder, beginning.agent)
+    if place is not None and not (file := _file(folder, place)).exists():
+        write_atomically(file, beginning.model_dump_json().encode(), replace=True)
+
+
+def agent_ended(folder: TaskFolder, end: AgentEnding) -> None:
+    """An agent ended: what it did, decided and left."""
+    place = place_of(folder, end.agent)
+    if place is None:
+        return
+    file, ended = _file(folder, place), datetime.now(UTC)
+    beginning = _read(file)
+    done = [record for record in end.records if record.status.finished]
+    attributes = _agent(place, end.role, end.step, end.model) | usage_attributes(end.usage)
+    attributes |= known(REASON=str(end.reason), SUCCESSOR=end.successor, TURNS=end.turns, ITEMS_DONE=len(done))
+    failed = end.reason is HandoffReason.ERROR_RECOVERY and not end.successor
+    span = Span(
+        f"{names.INVOKE_AGENT} {end.role}",
+        place.around,
+        beginning.began if beginning else ended,
+        ended,
+        attributes,
+        _events(place, end, ended),
+        str(end.reason) if failed else "",
+    )
+    tell(place, ROOT, span)
+    file.unlink(missing_ok=True)
+    measure(span, names.INVOKE_AGENT, known(ROLE=end.role))
+    for record in done:
+        count(names.ITEMS_FINISHED, "{item}", known(ITEM_STATUS=str(record.status)))
+    if end.successor:
+        count(names.HANDOFF_COUNT, "{handoff}", known(REASON=str(end.reason)))
+
+
+def task_ended(folder: TaskFolder, progress: Progress | None) -> None:
+    """The task ended: agents whose end nobody told, its waits, and its own span, which is the root of all.
+
+    `progress`: what is known of the task, if anything. A task that is resumed ends again: its root is told again.
+    """
+    place = place_of(folder)
+    if place is None:
+        return
+    ended = datetime.now(UTC)
+    began = _tell_lost_agents(folder, place, ended)
+    attributes = known(OPERATION=names.INVOKE_WORKFLOW, WORKFLOW_NAME=names.SCOPE, TASK=place.task)
+    events: list[Event] = []
+    error = ""
+    if progress is not None:
+        status = progress.status
+        began = status.started_at or began
+        attributes |= usage_attributes(status.usage) | known(STATE=str(status.state), AGENTS=status.agents)
+        attributes |= known(HANDOFFS=status.handoffs, ITEMS=status.items.total, ITEMS_DONE=status.items.done)
+        error = str(status.state) if status.state is TaskState.FAILED else ""
+        events += _tell_waits(place, progress)
+        if place.exporting.content:
+            events += [Event(names.HAPPENING_EVENT, one.at, _text(place, one.text)) for one in status.happenings]
+    name = f"{names.INVOKE_WORKFLOW} {names.SCOPE}"
+    span = Span(name, ROOT, began, ended, attributes, tuple(events), error)
+    tell(place, None, span)
+    measure(span, names.INVOKE_WORKFLOW, {})
+
+
+def _events(place: Place, end: AgentEnding, ended: datetime) -> tuple[Event, ...]:
+    """Decisions it recorded, when it did; the handoff, or the limit that stopped it."""
+    events = [
+        Event(names.DECISION_EVENT, entry.at, _text(place, entry.text))
+        for entry in end.knowledge
+        if entry.kind == "decision" and entry.agent_id == end.agent
+    ]
+    told = known(REASON=str(end.reason), SUCCESSOR=end.successor)
+    if end.successor:
+        events.append(Event(names.HANDOFF_EVENT, ended, told))
+    elif end.reason in {HandoffReason.OUTPUT_LIMIT, HandoffReason.CONTEXT_LIMIT}:
+        events.append(Event(names.LIMIT_EVENT, ended, told))
+    return tuple(events)
+
+
+def _tell_waits(place: Place, progress: Progress) -> list[Event]:
+    """A span for each time in which a person was waited for; the questions as events of the task."""
+    events = []
+    for wait in progress.status.waits:
+        told = known(WAITED_FOR=wait.kind, STEP=wait.step, PHASE=wait.phase)
+        key = ("wait", wait.kind, wait.step, wait.phase, wait.since.isoformat())
+        span = Span(f"{names.WAIT} {wait.kind}", key, wait.since, wait.until, {names.TASK: place.task} | told)
+        tell(place, ROOT, span)
+        measure_wait(span, told)
+        events.append(Event(names.LIMIT_EVENT if wait.kind == "limit" else names.ATTENTION_EVENT, wait.since, told))
+    return events
+
+
+def _tell_lost_agents(folder: TaskFolder, place: Place, ended: datetime) -> datetime:
+    """Tell agents that were never closed; returns when the first of them began, else now."""
+    earliest = ended
+    for file in sorted((folder.path / "telemetry").glob("*.json")):
+        if (lost := _read(file)) is not None:
+            attributes = _agent(place, lost.role, lost.step, lost.model, lost.agent) | known(REASON=LOST)
+            name = f"{names.INVOKE_AGENT} {lost.role}"
+            tell(place, ROOT, Span(name, agent_key(lost.agent), lost.began, ended, attributes, error=LOST))
+            earliest = min(earliest, lost.began)
+        file.unlink(missing_ok=True)
+    return earliest
+
+
+def _agent(place: Place, role: str, step: int | None, model: str, agent: str = "") -> Attributes:
+    agent = agent or place.agent
+    conversation = f"{place.task}/{agent}"
+    told = known(OPERATION=names.INVOKE_AGENT, TASK=place.task, AGENT_NAME=agent, CONVERSATION=conversation)
+    return told | known(PROVIDER_NAME=names.PROVIDER, REQUEST_MODEL=model, ROLE=role, STEP=step)
+
+
+def _file(folder: TaskFolder, place: Place) -> Path:
+    return folder.path / "telemetry" / f"{span_id(place.trace, place.around):016x}.json"
+
+
+def _read(file: Path) -> AgentBeginning | None:
+    try:
+        return AgentBeginning.model_validate_json(file.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _text(place: Place, text: str) -> Attributes:
+    return known(TEXT=place.exporting.clean(text)) if place.exporting.content else {}

@@ -1,0 +1,184 @@
+"""Tells OpenTelemetry what a task does: spans when they have ended, and metrics.
+
+Only its API is used here, and nothing at all until `switch_on` was called (by `activities/telemetry_export.py`). No
+span is ever open in memory: each is told whole, by the activity that knows its end, and Temporal runs that activity
+again where it dies. With ids that follow from what a span is about (`baton/telemetry.py`) telling it again changes
+nothing, and children may be sent long before their parent.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+
+from opentelemetry import metrics, trace
+from opentelemetry.context import Context
+from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusCode, TraceFlags
+
+from activities.task_folder import TaskFolder, UnknownTaskError
+from baton import telemetry_names as names
+from baton.pricing import Usage
+from baton.redaction import redacted
+from baton.telemetry import ROOT, Attributes, Key, Span, agent_key, cache_share, known, span_id, trace_id
+
+FIRST_RUN = "telemetry/first-run"
+"""Journal entry: the run that began the task. A resume has another, and still belongs to the same trace."""
+
+WANTED: ContextVar[tuple[int, int] | None] = ContextVar("baton_wanted_ids", default=None)
+"""Trace and span id of the span that is being made; the exporter's id generator takes them."""
+
+
+@dataclass(frozen=True)
+class Exporting:
+    """Telemetry that is on. `deliver` sends what was told; it never raises and never takes long. `content`: messages,
+    arguments and results are told too, with `secrets` masked."""
+
+    deliver: Callable[[], Awaitable[None]]
+    content: bool = False
+    secrets: Callable[[], Collection[str]] = tuple
+
+    def clean(self, text: str) -> str:
+        """A text as it may be told."""
+        return redacted(text, self.secrets())
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in which task something happens."""
+
+    exporting: Exporting
+    trace: int
+    task: str
+    agent: str = ""
+    turn: int = 0
+
+    @property
+    def around(self) -> Key:
+        """The key of the span around what happens here."""
+        return agent_key(self.agent) if self.agent else ROOT
+
+    def attributes(self, operation: str) -> Attributes:
+        """What every call here says of itself."""
+        conversation = f"{self.task}/{self.agent}" if self.agent else ""
+        return known(
+            OPERATION=operation,
+            TASK=self.task,
+            AGENT_NAME=self.agent,
+            CONVERSATION=conversation,
+            TURN=self.turn or None,
+        )
+
+
+_exporting: Exporting | None = None
+_place: ContextVar[Place | None] = ContextVar("baton_telemetry_place", default=None)
+
+
+def switch_on(exporting: Exporting | None) -> None:
+    """From now on tell; None: no more."""
+    global _exporting
+    _exporting = exporting
+
+
+async def delivered() -> None:
+    """What was told so far is sent; nothing while telemetry is off."""
+    if _exporting is not None:
+        await _exporting.deliver()
+
+
+def place_of(folder: TaskFolder, agent: str = "", turn: int = 0) -> Place | None:
+    """The place of an agent, or of the task itself; None while telemetry is off or where the task has no record."""
+    if _exporting is None:
+        return None
+    try:
+        record = folder.record
+    except UnknownTaskError:
+        return None
+    first = folder.store.entry(FIRST_RUN) or folder.store.enter(FIRST_RUN, record.run_id.encode())
+    return Place(_exporting, trace_id(record.task_id, first.decode()), record.task_id, agent, turn)
+
+
+@contextmanager
+def working(folder: TaskFolder, agent: str = "", turn: int = 0) -> Iterator[None]:
+    """Calls that are told inside belong to this agent, or to the task itself."""
+    token = _place.set(place_of(folder, agent, turn))
+    try:
+        yield
+    finally:
+        _place.reset(token)
+
+
+def here() -> Place | None:
+    """The place of the block around; None while telemetry is off."""
+    return _place.get()
+
+
+def tell(place: Place, around: Key | None, span: Span) -> None:
+    """Tell a span that ended inside that of the key `around`; None: the span of the whole task."""
+    token = WANTED.set((place.trace, span_id(place.trace, span.key)))
+    try:
+        told = trace.get_tracer(names.SCOPE).start_span(
+            span.name,
+            context=_inside(place, around),
+            kind=SpanKind.CLIENT if span.is_request else SpanKind.INTERNAL,
+            attributes=span.attributes,
+            start_time=_nanoseconds(span.began),
+            record_exception=False,
+        )
+    finally:
+        WANTED.reset(token)
+    for event in span.events:
+        told.add_event(event.name, event.attributes, _nanoseconds(event.at))
+    if span.error:
+        told.set_attribute(names.ERROR_TYPE, span.error)
+        told.set_status(StatusCode.ERROR, span.error)
+    told.end(_nanoseconds(max(span.began, span.ended)))
+
+
+def measure(span: Span, operation: str, attributes: Attributes) -> None:
+    """How long an operation took."""
+    error = known(ERROR_TYPE=span.error)
+    _histogram(names.DURATION, "s").record(span.seconds, {names.OPERATION: operation} | attributes | error)
+
+
+def measure_usage(usage: Usage, model: str) -> None:
+    """What one model call used."""
+    of_model = known(OPERATION=names.CHAT, PROVIDER_NAME=names.PROVIDER, REQUEST_MODEL=model)
+    tokens = _histogram(names.TOKEN_USAGE, "{token}")
+    tokens.record(usage.total_input_tokens, of_model | {names.TOKEN_TYPE: "input"})
+    tokens.record(usage.output_tokens, of_model | {names.TOKEN_TYPE: "output"})
+    _counter(names.COST_SPENT, "USD").add(float(usage.cost_usd), of_model)
+    if (share := cache_share(usage)) is not None:
+        _histogram(names.CACHE_RATIO, "1").record(share, of_model)
+
+
+def measure_wait(span: Span, attributes: Attributes) -> None:
+    """How long a person was waited for."""
+    _histogram(names.WAIT_DURATION, "s").record(span.seconds, attributes)
+
+
+def count(name: str, unit: str, attributes: Attributes) -> None:
+    """One more."""
+    _counter(name, unit).add(1, attributes)
+
+
+def _inside(place: Place, around: Key | None) -> Context:
+    if around is None:
+        return Context()
+    parent = SpanContext(place.trace, span_id(place.trace, around), is_remote=True, trace_flags=TraceFlags(1))
+    return trace.set_span_in_context(NonRecordingSpan(parent), Context())
+
+
+def _nanoseconds(at: datetime) -> int:
+    return round(at.timestamp() * 1_000_000) * 1_000
+
+
+@cache
+def _histogram(name: str, unit: str) -> metrics.Histogram:
+    return metrics.get_meter(names.SCOPE).create_histogram(name, unit)
+
+
+@cache
+def _counter(name: str, unit: str) -> metrics.Counter:
+    return metrics.get_meter(names.SCOPE).create_counter(name, unit)

@@ -1,0 +1,92 @@
+"""Every name that telemetry uses: spans, attributes, events, metrics.
+
+`gen_ai.*` and `error.type` are OpenTelemetry's conventions for generative AI (in development, so they may still
+change: here is the one place). What they have no name for begins with `baton.`.
+"""
+
+SCOPE = "baton"
+SERVICE = "baton"
+PROVIDER = "anthropic"
+
+# Operations: the values of `gen_ai.operation.name`, and the first word of a span's name.
+INVOKE_WORKFLOW = "invoke_workflow"
+INVOKE_AGENT = "invoke_agent"
+CHAT = "chat"
+EXECUTE_TOOL = "execute_tool"
+
+# Spans of ours.
+MERGE = "baton.merge"
+GATE = "baton.gate"
+WAIT = "baton.wait"
+RESTORE = "baton.restore"
+
+# Attributes of the conventions.
+OPERATION = "gen_ai.operation.name"
+PROVIDER_NAME = "gen_ai.provider.name"
+WORKFLOW_NAME = "gen_ai.workflow.name"
+AGENT_NAME = "gen_ai.agent.name"
+CONVERSATION = "gen_ai.conversation.id"
+REQUEST_MODEL = "gen_ai.request.model"
+REQUEST_MAX_TOKENS = "gen_ai.request.max_tokens"
+RESPONSE_ID = "gen_ai.response.id"
+RESPONSE_MODEL = "gen_ai.response.model"
+FINISH_REASONS = "gen_ai.response.finish_reasons"
+INPUT_TOKENS = "gen_ai.usage.input_tokens"
+OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
+CACHE_READ_TOKENS = "gen_ai.usage.cache_read.input_tokens"
+CACHE_CREATION_TOKENS = "gen_ai.usage.cache_creation.input_tokens"
+TOOL_NAME = "gen_ai.tool.name"
+TOOL_CALL_ID = "gen_ai.tool.call.id"
+TOOL_TYPE = "gen_ai.tool.type"
+TOKEN_TYPE = "gen_ai.token.type"  # noqa: S105 - the name of an attribute
+ERROR_TYPE = "error.type"
+
+# Content, by opt-in only.
+INPUT_MESSAGES = "gen_ai.input.messages"
+OUTPUT_MESSAGES = "gen_ai.output.messages"
+TOOL_ARGUMENTS = "gen_ai.tool.call.arguments"
+TOOL_RESULT = "gen_ai.tool.call.result"
+TEXT = "baton.text"
+
+# Attributes of ours.
+TASK = "baton.task.id"
+STATE = "baton.task.state"
+ROLE = "baton.agent.role"
+STEP = "baton.step"
+TURN = "baton.turn"
+TURNS = "baton.turns"
+ATTEMPT = "baton.attempt"
+OUTCOME = "baton.outcome"
+REASON = "baton.reason"
+SUCCESSOR = "baton.successor"
+COST = "baton.cost_usd"
+CACHE_SHARE = "baton.cache_share"
+AGENTS = "baton.agents"
+HANDOFFS = "baton.handoffs"
+ITEMS = "baton.items"
+ITEMS_DONE = "baton.items_done"
+ITEM_STATUS = "baton.item.status"
+WAITED_FOR = "baton.waited_for"
+PHASE = "baton.phase"
+NAME = "baton.name"
+WORKSPACE = "baton.workspace"
+PATHS = "baton.paths"
+
+# Events.
+HANDOFF_EVENT = "baton.handoff"
+DECISION_EVENT = "baton.decision"
+REFUSAL_EVENT = "baton.ownership_refused"
+LIMIT_EVENT = "baton.limit"
+ATTENTION_EVENT = "baton.attention"
+MERGED_EVENT = "baton.merged"
+CONFLICT_EVENT = "baton.conflict"
+HAPPENING_EVENT = "baton.happening"
+
+# Metrics.
+TOKEN_USAGE = "gen_ai.client.token.usage"  # noqa: S105 - the name of a metric
+DURATION = "gen_ai.client.operation.duration"
+ITEMS_FINISHED = "baton.items.finished"
+HANDOFF_COUNT = "baton.handoffs.count"
+COST_SPENT = "baton.cost.spent"
+CACHE_RATIO = "baton.cache.ratio"
+WAIT_DURATION = "baton.wait.duration"

@@ -1,0 +1,126 @@
+"""A run with handoffs, conflicts, a wait for a person and a killed worker, as an OTLP collector sees it: one tree."""
+
+import asyncio
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from baton.messages import TaskInput
+from baton.plan import DraftStep, PlanDraft
+from baton.states import TaskState
+from cli.service import save_credentials
+from emulator.dialogue import read_dialogue
+from emulator.reply import Block, Reply, Text, ToolUse
+from emulator.request import Request
+from emulator.server import EmulatorServer
+from emulator.standin import StandIn
+from tests.end_to_end.bench import Bench, generation, own_home, repository, start, task
+from tests.end_to_end.test_conflicting_run import asked
+from tests.end_to_end.test_kills import READY_SECONDS, Host, ended, own_namespace
+from tests.otlp import Collected, attributes, receiver
+from workflows.orchestration import OrchestrationWorkflow
+
+pytestmark = pytest.mark.end_to_end
+
+MANY = tuple(f"m{number}.py" for number in range(8))
+OTHERS = {
+    "other.py": ("create `CREDITS.txt` with `second\\n`", "create `PLAN.txt` with `undecidable: the first way\\n`"),
+    "third.py": ("create `PLAN.txt` with `the second way\\n`",),
+}
+SAID = "Words that nobody exports. "
+
+
+class Wordy:
+    """The stand-in, but for the first step: there every item costs many words, so that one budget is too small."""
+
+    def respond(self, request: Request) -> Reply:
+        """The next message."""
+        dialogue = read_dialogue(request)
+        if (dialogue.assignment.get("step") or {}).get("step") != 1 or dialogue.assignment["role"] != "executor":
+            return StandIn().respond(request)
+        if dialogue.told("budget_95") or dialogue.told("budget_80"):
+            return Reply([ToolUse("hand_off", {})])
+        done = {call.path for call in dialogue.done("complete_item")}
+        left = [item for item in dialogue.assignment["items"] if item not in done]
+        if not left:
+            return Reply([ToolUse("finish_step", {"status": "ok", "summary": "all longer"})])
+        blocks = [Text(SAID * 150), *_longer(left[0]), ToolUse("complete_item", {"item": left[0]})]
+        if generation(dialogue) == 1 and dialogue.turn == 0:
+            decided = {"decisions": [{"decision": SAID, "rationale": "none"}]}
+            blocks += [ToolUse("write", {"file_path": "CREDITS.txt", "content": "first\n"}), ToolUse("record", decided)]
+            # This file is another step's.
+            blocks += [ToolUse("edit", {"file_path": "other.py", "old_string": "1", "new_string": "2"})]
+        return Reply(blocks)
+
+
+def _longer(item: str) -> list[Block]:
+    return [ToolUse("append", {"file_path": item, "content": "more = 1\n", "at_line": 1})]
+
+
+def _errands(item: str) -> str:
+    return ", ".join((f"append `# seen\\n` to `{item}`", *OTHERS[item]))
+
+
+def given(folder: Path) -> TaskInput:
+    """Three steps side by side that make the same files."""
+    source = repository(folder / "project", dict.fromkeys((*MANY, *OTHERS), "value = 1\n"))
+    wanted = [("make each item longer", MANY), *((_errands(item), (item,)) for item in OTHERS)]
+    steps = tuple(
+        DraftStep(step=n, agent_type="editor", description=text, items=items)
+        for n, (text, items) in enumerate(wanted, 1)
+    )
+    asked_for = task(source, *MANY, maxParallelAgents=3, maxAgents=40, outputBudget=4_000)
+    return asked_for.model_copy(update={"plan": PlanDraft(execution_strategy="parallel", plan=steps)})
+
+
+def assert_one_tree(collected: Collected) -> None:
+    """Every span hangs on the one root, however often it was told."""
+    assert len({span.trace_id for span in collected.spans}) == 1
+    ids = {span.span_id: span for span in collected.spans}
+    roots = {span.name for span in collected.spans if not span.parent_span_id}
+    orphans = [span.name for span in collected.spans if span.parent_span_id and span.parent_span_id not in ids]
+    assert (roots, orphans) == ({"invoke_workflow baton"}, [])
+    for span in collected.spans:
+        assert span.name == ids[span.span_id].name
+        assert span.start_time_unix_nano <= span.end_time_unix_nano
+
+
+async def test_a_run_with_everything_is_one_tree(bench: Bench, tmp_path: Path) -> None:
+    task_id = "telemetry"
+    host = Host(tmp_path / "host", bench.service.address, task_id)
+    host.folder.mkdir()
+    with own_home(tmp_path / "home"), EmulatorServer(Wordy()) as api, receiver() as collected:
+        save_credentials(host.folder, {"ANTHROPIC_API_KEY": "key-of-the-test", "ANTHROPIC_BASE_URL": api.url})
+        client = await own_namespace(await bench.client(), task_id, host.address)
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collected.url)
+            # What was told in the moment of the kill is in no batch yet.
+            environment.setenv("OTEL_BSP_SCHEDULE_DELAY", "60000")
+            worker = host.start_worker("after-journal")
+            handle = await start(client, given(tmp_path), task_id)
+            async with asyncio.timeout(READY_SECONDS):
+                assert await ended(worker) == -signal.SIGKILL, (host.folder / "worker.log").read_text()
+            worker = host.start_worker(None)
+        try:
+            item = (await asked(handle)).attention[0]
+            await handle.signal(OrchestrationWorkflow.answer, {"attention_id": item.id, "choice": "theirs"})
+            result = await handle.result()
+        finally:
+            worker.terminate()
+            await ended(worker)
+    assert (result.state, result.handoffs > 0) == (TaskState.DONE, True), result.summary
+    assert_one_tree(collected)
+    spans = {span.span_id: span for span in collected.spans}.values()
+    names = Counter(span.name.split()[0] for span in spans)
+    assert names["invoke_agent"] == result.agents
+    assert names["chat"] == result.usage.model_calls
+    assert {"execute_tool", "baton.merge", "baton.wait"} <= names.keys()
+    wanted = {"handoff", "decision", "ownership_refused", "conflict", "merged", "attention"}
+    assert {f"baton.{name}" for name in wanted} <= collected.events()
+    root = next(attributes(span.attributes) for span in spans if not span.parent_span_id)
+    assert root["baton.task.id"] == task_id
+    assert root["gen_ai.usage.output_tokens"] == result.usage.output_tokens
+    assert {"gen_ai.client.token.usage", "baton.items.finished", "baton.wait.duration"} <= collected.metrics
+    assert not any(SAID.encode() in body for body in collected.raw)
