@@ -237,12 +237,12 @@ async def test_the_list_shows_states_and_summaries_newest_first(client: Client) 
             found = [
                 row for row in await rows(server(client), Wanted(everything=True)) if row.task_id.endswith("-task")
             ]
-            if [row.state for row in found] == ["waiting", "failed", "done"]:
+            if [row.state for row in found] == ["waiting", "refused", "done"]:
                 break
             await asyncio.sleep(0.1)
         assert [(row.task_id, row.state, row.summary) for row in found] == [
             ("wait-task", "waiting", "wait"),
-            ("bad-task", "failed", "bad"),
+            ("bad-task", "refused", "no such base"),
             ("done-task", "done", "all of it"),
         ]
         running = {row.task_id for row in await rows(server(client), Wanted(running_only=True))}
