@@ -264,6 +264,7 @@ class AgentResult(Stored):
     reviews: tuple[Review, ...] = ()
     reviewed: bool = False
     rejected: bool = False
+    stopped_by_person: bool = False
 
 
 class HandoffRow(Stored):
@@ -327,7 +328,8 @@ class Direction(Stored):
 
 
 class StepResult(Stored):
-    """What `results/<step>.yaml` holds. `trip`: the breaker or bound that ended it early."""
+    """What `results/<step>.yaml` holds. `trip`: the breaker or bound that ended it early.
+    `persistent`: it fell short in a way that another plan may mend."""
 
     step: int
     agent_type: str = ""
@@ -346,6 +348,7 @@ class StepResult(Stored):
     commit: str | None = None
     trip: Trip | None = None
     reviews: tuple[Review, ...] = ()
+    persistent: bool = False
 
 
 class RunCommands(Stored):

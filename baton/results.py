@@ -15,6 +15,7 @@ from baton.merging import finding_of
 from baton.messages import AgentResult, ChainTotals, MergedStep, StepResult
 from baton.plan import PlanStep
 from baton.pricing import Usage
+from baton.recovery import is_persistent
 from baton.reviews import review_findings, review_gaps
 from baton.states import AgentEnd, StepStatusWord, TaskState
 
@@ -52,6 +53,7 @@ def step_result(step: PlanStep, agent: AgentResult, merged: MergedStep | None) -
         commit=merged.commit if merged and merged.merged else None,
         trip=agent.trip or undoing,
         reviews=agent.reviews,
+        persistent=is_persistent(step, agent, merged, status),
     )
 
 
@@ -91,6 +93,8 @@ def combined(step: PlanStep, chains: Sequence[AgentResult], not_started: Sequenc
         commit=chains[-1].commit,
         trip=next((chain.trip for chain in unfinished if chain.trip), None),
         reviews=tuple(review for chain in chains for review in chain.reviews),
+        rejected=any(chain.rejected for chain in chains),
+        stopped_by_person=any(chain.stopped_by_person for chain in chains),
     )
 
 

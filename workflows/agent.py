@@ -280,7 +280,8 @@ class AgentWorkflow:
         if choice == REPLAN:
             return await self._end(AgentEnd.REPLAN, reason, "no progress; a person asked for a new plan")
         if choice == STOP:
-            return await self._end(AgentEnd.BLOCKED, reason, "stopped by a person: no progress")
+            ended = await self._end(AgentEnd.BLOCKED, reason, "stopped by a person: no progress")
+            return ended.model_copy(update={"stopped_by_person": True})
         if await self._may_be_followed():
             return await self._succeed(reason, choice, trip)
         limit = "no further agent is allowed (maxAgents)"

@@ -21,6 +21,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from baton.names import BAD_INPUT, ORCHESTRATION_WORKFLOW, task_id_fault, task_text_fault
     from baton.plan import Plan
+    from baton.recovery import CHOICES, REPLAN, Recovery, question, recovery
     from baton.replan import remark
     from baton.sources import has_credentials
     from baton.status import TaskResult, TaskStatus
@@ -35,6 +36,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.resuming import resume
     from workflows.surface import Surface
     from workflows.task_run import TaskRun, raise_if_cancelled
+    from workflows.versions import RECOVERY
 
 
 @workflow.defn(name=ORCHESTRATION_WORKFLOW, failure_exception_types=[ValidationError])
@@ -256,6 +258,7 @@ class OrchestrationWorkflow:
             run.enter("executing")
             await run.save()
             await Execution(run, plan).run()
+            await self._recover()
             if not run.replan_wanted or not run.may_replan:
                 break
             run.round += 1
@@ -265,6 +268,30 @@ class OrchestrationWorkflow:
                 break
             plan = again
         return plan
+
+    async def _recover(self) -> None:
+        """Want a new plan where steps fell short in a way that it may mend; a person decides when two did not help."""
+        run = self._run
+        if run.replan_wanted or not run.keeps_progress:
+            return
+        results = tuple(run.results.values())
+        word = recovery(
+            results,
+            plans=run.round,
+            own_plan=run.input.plan is not None,
+            at_a_limit=run.limits.reason() is not None or run.limits.over is not None,
+            attended=run.opened.settings.on_limit == "ask",
+        )
+        if word is Recovery.NONE or not workflow.patched(RECOVERY):
+            return
+        # What is answered now is not asked again after the next plan.
+        run.results = {n: result.model_copy(update={"persistent": False}) for n, result in run.results.items()}
+        if word is Recovery.ATTENTION:
+            answer = await run.attention.ask("failure", question(results), CHOICES, stays=True)
+            run.replan_wanted = answer.choice == REPLAN
+            return
+        run.replan_wanted = True
+        run.happened("what is left is planned anew: " + question(results).partition(". ")[2][:200])
 
     async def _open(self) -> None:
         run = self._run

@@ -3,6 +3,9 @@
 PROGRESS = "progress"
 """The task tells its progress, merges onto the head it knows, and goes on in a new run when its history is long."""
 
+RECOVERY = "recovery"
+"""Steps that fell short may lead to a new plan for what is left."""
+
 ROUTER = "router"
 """Before the planner, facts or a small model say how the task is to be done."""
 

@@ -36,7 +36,7 @@ from baton.messages import (
     TaskInput,
     TaskRef,
 )
-from baton.plan import HandoffStrategy, Plan, PlanStep
+from baton.plan import DraftStep, HandoffStrategy, Plan, PlanDraft, PlanStep
 from baton.pricing import Usage
 from baton.progress import Progress, SaveProgress, after
 from baton.report import progress_artifacts
@@ -324,12 +324,12 @@ async def test_a_failed_step_takes_only_its_dependants_down(bench: Start) -> Non
         statuses = {r["step"]: r["status"] for n, r in one.files.written.items() if n.startswith("results/")}
         assert statuses[3] == "ok"
         assert statuses[1] == "partial"
-        assert result.state is TaskState.PARTIAL
+        assert result.state is TaskState.DONE  # what was left was planned anew
 
 
 async def test_an_open_item_makes_the_task_partial_whatever_the_agent_says(bench: Start) -> None:
     lie = {"items": (ItemRecord(item="a.py"),)}
-    async with bench(scripted(plan_of(step(1)), step_1=lie)) as one:
+    async with bench(scripted(plan_of(step(1)), step_1=lie, step_2=lie, step_3=lie), {"onLimit": "integrate"}) as one:
         result = await (await one.start()).result()
         assert result.state is TaskState.PARTIAL
         assert "0 of 1 items done" in result.summary
@@ -497,6 +497,52 @@ async def test_a_stuck_chain_leads_to_a_new_plan_for_what_is_left(bench: Start) 
         names = [a.name for a in one.files.assignments if a.role is Role.EXECUTOR]
         assert names == ["executor-1-x", "executor-3-x", "executor-4-x"]
         assert (result.state, result.items.done, result.items.total) == (TaskState.DONE, 3, 3)
+
+
+def failing(plans: list[Plan], works_from: int) -> Script:
+    """Executors of steps before a number fail; the planner gives one plan after the other, then the last again."""
+
+    def script(assignment: Assignment) -> AgentResult:
+        if assignment.role is Role.PLANNER:
+            return finished(assignment, plan=plans.pop(0) if len(plans) > 1 else plans[0])
+        if assignment.step and assignment.step.step < works_from:
+            items = (ItemRecord(item="a.py", status=ItemStatus.CHANGED, agent_id="x"), ItemRecord(item="b.py"))
+            left = tuple(record for record in items if record.item in assignment.items)
+            return finished(assignment, end=AgentEnd.FAILED, detail="no luck", submission=None, items=left)
+        return finished(assignment)
+
+    return script
+
+
+TWO_ITEMS = [plan_of(step(1, items=("a.py", "b.py"))), plan_of(step(1, items=("b.py",)))]
+
+
+async def test_what_failed_is_planned_anew_and_what_it_left_is_kept(bench: Start) -> None:
+    async with bench(failing(list(TWO_ITEMS), works_from=2)) as one:
+        result = await (await one.start()).result()
+        remarks = [a.guidance for a in one.files.assignments if a.role is Role.PLANNER]
+        assert "in the way: no luck" in remarks[1][0]
+        assert (result.state, result.items.done, result.items.total) == (TaskState.DONE, 2, 2)
+
+
+async def test_two_new_plans_that_do_not_help_are_a_persons_question(bench: Start) -> None:
+    async with bench(failing(list(TWO_ITEMS), works_from=99)) as one:
+        handle = await one.start()
+        now = await one.status(handle, lambda now: bool(now.attention))
+        item = now.attention[0]
+        assert (item.kind, item.choices) == ("failure", ("replan", "integrate"))
+        assert "no luck" in item.question
+        assert sum(a.role is Role.PLANNER for a in one.files.assignments) == 3
+        await handle.signal(OrchestrationWorkflow.answer, {"attention_id": item.id, "choice": "integrate"})
+        assert (await handle.result()).state is TaskState.PARTIAL
+
+
+async def test_a_plan_of_the_users_own_is_not_replaced_unasked(bench: Start) -> None:
+    async with bench(failing(list(TWO_ITEMS), works_from=99)) as one:
+        own = PlanDraft(plan=(DraftStep(step=1, agent_type="x", description="Do it.", items=("a.py",)),))
+        handle = await one.start(plan=own)
+        assert (await handle.result()).state is not TaskState.DONE
+        assert not any(a.role is Role.PLANNER for a in one.files.assignments)
 
 
 def parallel(*steps: PlanStep) -> Plan:
