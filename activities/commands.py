@@ -80,6 +80,7 @@ async def run(
     output_limit_bytes: int = OUTPUT_LIMIT_BYTES,
     stdin: bytes | None = None,
     on_start: Callable[[ProcessGroup], None] | None = None,
+    on_output: Callable[[], None] | None = None,
     sandbox: Sandbox | None = None,
     transcript: Path | None = None,
     limits: CommandLimits | None = None,
@@ -89,7 +90,8 @@ async def run(
     `on_start` gets the process group twice, to be recorded so that a later attempt can `end_group` it: before the start
     (no ids yet, the tag is enough) and after it; so no kill at any point leaves a process that nobody knows.
     `limits` of processes and memory are those of the host unless given.
-    `transcript` receives the output as it is, up to 50 MB, for those who want more than the text cut in the middle.
+    `on_output` is called whenever the command prints something. `transcript` receives the output as it is, up to 50 MB,
+    for those who want more than the text cut in the middle.
     Raises NotADirectoryError when `cwd` is no folder; everything else is a result (127, 126: it did not start).
     """
     argv = _shell(command) if isinstance(command, str) else list(command)
@@ -100,7 +102,7 @@ async def run(
     started = time.monotonic()
     with ExitStack() as stack:
         copy = stack.enter_context(transcript.open("wb")) if transcript else None
-        output = _Output(output_limit_bytes, copy=copy)
+        output = _Output(output_limit_bytes, copy=copy, on_data=on_output)
         job = _Job(argv, cwd, environment, stdin, on_start, (output,), follow_strays=True, limits=limits)
         exit_code, timed_out = await job.finish(time_limit)
     return CommandResult(
@@ -270,11 +272,14 @@ class _Output:
     limit_bytes: int
     head_only: bool = False
     copy: BinaryIO | None = None
+    on_data: Callable[[], None] | None = None
     total_bytes: int = 0
     _head: bytearray = field(default_factory=bytearray)
     _tail: bytearray = field(default_factory=bytearray)
 
     def feed(self, data: bytes) -> None:
+        if self.on_data is not None:
+            self.on_data()
         if self.copy is not None and self.total_bytes < TRANSCRIPT_LIMIT_BYTES:
             self.copy.write(data)
         self.total_bytes += len(data)

@@ -11,7 +11,8 @@ from http import HTTPStatus
 
 from temporalio.exceptions import ApplicationError
 
-from baton.names import CONTEXT_TOO_LONG, NEEDS_PERSON, QUOTA_PAUSED, REQUEST_REFUSED
+from baton.names import CONTEXT_TOO_LONG, NEEDS_PERSON, QUOTA_PAUSED, REQUEST_REFUSED, STALLED
+from baton.pricing import Usage
 from baton.quota import Pause
 
 LONGEST_RETRY_AFTER = timedelta(hours=6)
@@ -50,7 +51,8 @@ class Reaction(StrEnum):
 class ModelFault:
     """A failed model call, as far as it is known. `status` is None when no response came.
 
-    `pause`: no call of the account leaves for now, this one included or because of it.
+    `pause`: no call of the account leaves for now, this one included or because of it. `stalled`: the provider did
+    not refuse, it fell silent.
     """
 
     message: str
@@ -59,6 +61,7 @@ class ModelFault:
     code: str | None = None
     retry_after: timedelta | None = None
     pause: Pause | None = None
+    stalled: bool = False
 
     @property
     def text(self) -> str:
@@ -99,12 +102,13 @@ class ModelFault:
             return Reaction.RETRY
         return Reaction.PERSON if status in PERSON_STATUSES else Reaction.FAIL
 
-    def error(self) -> ApplicationError:
-        """The error that Temporal sees."""
+    def error(self, lost: Usage | None = None) -> ApplicationError:
+        """The error that Temporal sees. `lost`: what the calls of this turn cost so far that brought nothing."""
         text = self.text
         if self.pause is not None:
-            detail = self.pause.model_dump(mode="json")
-            return ApplicationError(text, detail, type=QUOTA_PAUSED, non_retryable=True)
+            return ApplicationError(text, self.pause, lost or Usage(), type=QUOTA_PAUSED, non_retryable=True)
+        if self.stalled:
+            return ApplicationError(text, lost or Usage(), type=STALLED, non_retryable=True)
         if self.reaction is Reaction.PERSON:
             return ApplicationError(text, type=NEEDS_PERSON, non_retryable=True)
         if self.reaction is Reaction.FAIL:

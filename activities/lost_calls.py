@@ -5,7 +5,7 @@ heartbeat is left.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from activities.store import Store
@@ -18,11 +18,12 @@ MODEL = "model"
 
 @dataclass(frozen=True)
 class LostCalls:
-    """The lost calls of one turn. `attempt`: the one that runs now."""
+    """The lost calls of one turn. `attempt`: the one that runs now. `before`: of earlier activities of this turn."""
 
     store: Store
     key: str
     attempt: int
+    before: Usage = field(default_factory=Usage)
 
     def broke(self, spent: Usage | None) -> None:
         """This attempt's call broke; None where no answer had begun, which costs nothing."""
@@ -49,7 +50,14 @@ class LostCalls:
 
     def total(self) -> Usage:
         """All of them so far."""
-        known = (self._known(attempt) for attempt in range(1, self.attempt))
+        return self.before + self._through(self.attempt - 1)
+
+    def with_own(self) -> Usage:
+        """All of them, this attempt's included."""
+        return self.before + self._through(self.attempt)
+
+    def _through(self, last: int) -> Usage:
+        known = (self._known(attempt) for attempt in range(1, last + 1))
         return sum((usage for usage in known if usage is not None), Usage())
 
     def _known(self, attempt: int) -> Usage | None:

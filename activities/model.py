@@ -6,6 +6,7 @@ gate (`activities/quota.py`), and tells it what came of it. The blocks are put t
 the SDK gives up a whole response when the model wrote one call's JSON wrong.
 """
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,9 @@ from baton.quota import account_hash, left_of, told
 LONGEST_SILENCE = timedelta(seconds=120)
 """Within a stream; the API sends pings much more often."""
 
+LONGEST_QUIET = timedelta(minutes=10)
+"""Within a stream that is alive, for pings come, but brings nothing; a model may think that long."""
+
 TEXT_CHARACTERS_PER_TOKEN = 3.5
 JSON_CHARACTERS_PER_TOKEN = 3.0
 TOKENS_PER_CALL = 50
@@ -41,11 +45,15 @@ Waiting = Callable[[bool], None]
 
 
 class ModelError(Exception):
-    """A model call failed; `fault` says how. `spent`: what it cost by estimate; None where no answer had begun."""
+    """A model call failed; `fault` says how. `spent`: what it cost by estimate; None where no answer had begun.
+
+    `lost`: what all broken calls of its turn cost, where that is known.
+    """
 
     def __init__(self, fault: ModelFault, spent: Usage | None = None) -> None:
         self.fault = fault
         self.spent = spent
+        self.lost: Usage | None = None
         super().__init__(fault.message)
 
 
@@ -94,10 +102,12 @@ class Model:
         prices: Mapping[str, Price] | None = None,
         longest_silence: timedelta = LONGEST_SILENCE,
         gate: Gate | None = None,
+        longest_quiet: timedelta = LONGEST_QUIET,
     ) -> None:
         self._client = client
         self._gate = gate or Gate()
         self._prices = prices
+        self._quiet_seconds = longest_quiet.total_seconds()
         self._timeout = httpx2.Timeout(longest_silence.total_seconds(), connect=30.0)
         self._corrections: dict[str, float] = {}
 
@@ -169,9 +179,11 @@ class Model:
             ) as stream:
                 collected.request_id = stream.response.headers.get("request-id")
                 await place.accepted(left_of(stream.response.headers))
-                async for event in stream:
-                    collected.take(event)
-                    progress(collected.estimated_tokens)
+                async with asyncio.timeout(self._quiet_seconds) as quiet:
+                    async for event in stream:
+                        quiet.reschedule(asyncio.get_running_loop().time() + self._quiet_seconds)
+                        collected.take(event)
+                        progress(collected.estimated_tokens)
         except Exception as error:
             # After message_stop nothing is missing, however the connection ends.
             if not collected.stopped:
@@ -208,6 +220,8 @@ def fault_of(error: Exception) -> ModelFault:
             code=error.error_code,
             retry_after=_retry_after(error.response.headers),
         )
+    if isinstance(error, TimeoutError | httpx2.ReadTimeout) or isinstance(error.__cause__, httpx2.ReadTimeout):
+        return ModelFault("the model fell silent: nothing came for too long", stalled=True)
     if isinstance(error, anthropic.APIConnectionError):
         return ModelFault(f"the model's API could not be reached: {error.__cause__ or error}")
     if isinstance(error, TypeError | anthropic.AnthropicError) and "api_key" in str(error):

@@ -1,9 +1,10 @@
 """Heartbeats by timer: an activity is alive as long as its event loop is, whatever it waits for."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from temporalio import activity
 
@@ -12,10 +13,12 @@ BEAT_SECONDS = 1.0
 
 @dataclass
 class Pulse:
-    """What the heartbeat tells: what is being done, and the live estimate of output tokens."""
+    """What the heartbeat tells: what is being done, the live estimate of output tokens, and for how many seconds no
+    token and no tool output came."""
 
     doing: str = ""
     tokens: int = 0
+    last_sign: float = field(default_factory=time.monotonic)
 
     def report_waiting(self, waits: bool) -> None:
         """The provider is waited for, or not any longer."""
@@ -24,6 +27,16 @@ class Pulse:
     def report_tokens(self, tokens: int) -> None:
         """Take a newer estimate."""
         self.tokens = tokens
+        self.report_sign()
+
+    def report_sign(self) -> None:
+        """Something came: the model or a command is at work."""
+        self.last_sign = time.monotonic()
+
+    @property
+    def silent_seconds(self) -> int:
+        """Since the last sign."""
+        return int(time.monotonic() - self.last_sign)
 
 
 @asynccontextmanager
@@ -33,7 +46,9 @@ async def pulse(doing: str = "") -> AsyncIterator[Pulse]:
 
     async def beat() -> None:
         while True:
-            activity.heartbeat({"doing": current.doing, "tokens": current.tokens})
+            activity.heartbeat(
+                {"doing": current.doing, "tokens": current.tokens, "silent_seconds": current.silent_seconds}
+            )
             await asyncio.sleep(BEAT_SECONDS)
 
     task = asyncio.create_task(beat())

@@ -49,6 +49,7 @@ class CommandRunner(Protocol):
         time_limit: timedelta,
         output_limit_bytes: int = ...,
         on_start: Callable[[ProcessGroup], None] | None = None,
+        on_output: Callable[[], None] | None = None,
         sandbox: Sandbox | None = None,
     ) -> CommandResult:
         """Run a shell command and give its streams as one text."""
@@ -88,6 +89,7 @@ class Tools:
         sandbox: Sandbox | None = None,
         sandbox_mode: SandboxMode = "auto",
         on_start: Callable[[ProcessGroup], None] | None = None,
+        on_output: Callable[[], None] | None = None,
         base_commit: str = "HEAD",
         git: Sequence[str] = ("git",),
         secrets: Sequence[str] = (),
@@ -105,6 +107,7 @@ class Tools:
         gates = frozenset(command.strip() for command in gate_commands)
         self._allowed = AllowedCommands(permissions, workspace, sandbox, sandbox_mode, gates)
         self._on_start = on_start
+        self._on_output = on_output
         self._base_commit = base_commit
         self._secrets = frozenset(secrets)
         self._outputs = outputs
@@ -215,6 +218,7 @@ class Tools:
             time_limit=limit,
             output_limit_bytes=OUTPUT_LIMIT_BYTES,
             on_start=self._on_start,
+            on_output=self._on_output,
             sandbox=self._sandbox,
         )
         output = _TERMINAL_CODES.sub("", result.output).rstrip("\n") or "(no output)"

@@ -136,7 +136,7 @@ class Turns:
             except LostBlobError as error:
                 raise ApplicationError(str(error), type=CONVERSATION_LOST, non_retryable=True) from error
             except ModelError as error:
-                raise error.fault.error() from error
+                raise error.fault.error(error.lost) from error
             return TurnOutcome.model_validate_json(folder.store.enter(f"{key}/outcome", _json(outcome)))
 
     async def _transact(self, attempt: _Attempt) -> TurnOutcome:
@@ -157,7 +157,8 @@ class Turns:
             return paid
         notices = [Notice(kind=n.kind, text=n.text or notice_text(n.kind, request.role)) for n in request.notices]
         user = user_content(conversation.last, request.answers, notices)
-        lost = LostCalls(folder.store, attempt.key, activity.info().attempt)
+        again = f"/again-{request.asked_before}" if request.asked_before else ""
+        lost = LostCalls(folder.store, f"{attempt.key}{again}", activity.info().attempt, request.lost)
         prices = folder.record.opened.settings.prices
         before = conversation.turns[-1] if conversation.turns else None
         lost.was_killed(activity.info().heartbeat_details, before, opening.model, prices)
@@ -180,6 +181,7 @@ class Turns:
             )
         except ModelError as error:
             lost.broke(error.spent)
+            error.lost = lost.with_own()
             attempt.trace.model_failed(opening.model, error.fault)
             raise
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -195,7 +197,15 @@ class Turns:
             folder=folder,
             request=request,
             conversation=conversation,
-            tools=workspace_tools(folder, request, opening, attempt.lock, self._sandbox, self._credentials.secrets()),
+            tools=workspace_tools(
+                folder,
+                request,
+                opening,
+                attempt.lock,
+                self._sandbox,
+                self._credentials.secrets(),
+                attempt.beat.report_sign,
+            ),
             predecessor=Predecessor(
                 model=self._model,
                 conversations=folder.conversations,

@@ -1,5 +1,6 @@
 """The tools of one turn: what its agent owns, may run and sees."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from activities import commands
@@ -22,8 +23,9 @@ def workspace_tools(
     lock: WorkspaceLock,
     sandbox: Sandbox | None,
     secrets: tuple[str, ...],
+    on_output: Callable[[], None] | None = None,
 ) -> Tools:
-    """The tools for one turn of the agent that `opening` describes."""
+    """The tools for one turn of the agent that `opening` describes. `on_output`: told when a command prints."""
     record = folder.record
     settings = record.opened.settings
     workspace = folder.workspace(request.workspace)
@@ -46,6 +48,7 @@ def workspace_tools(
         sandbox=sandbox_for(folder, sandbox),
         sandbox_mode=settings.sandbox,
         on_start=lock.remember,
+        on_output=on_output,
         base_commit=opening.start_commit,
         git=folder.repository.git_command(workspace),
         secrets=secrets,

@@ -181,7 +181,11 @@ class OpenedAgent(Stored):
 
 
 class TurnRequest(Stored):
-    """Input of one turn. `head` and `commit`: where the conversation and the workspace stand."""
+    """Input of one turn. `head` and `commit`: where the conversation and the workspace stand.
+
+    `asked_before`: how often the turn ended without an answer, because it had to wait or the model fell silent; `lost`:
+    what that cost.
+    """
 
     task_id: str
     agent_id: str
@@ -193,6 +197,8 @@ class TurnRequest(Stored):
     max_tokens: int
     notices: tuple[Notice, ...] = ()
     answers: tuple[str, ...] = ()
+    asked_before: int = 0
+    lost: Usage = Usage()
 
 
 class TurnOutcome(Stored):

@@ -43,6 +43,9 @@ NEEDS_PERSON = "NeedsPerson"
 QUOTA_PAUSED = "QuotaPaused"
 """Error type: no model call leaves for now; its detail is a `baton.quota.Pause`. No failure: the agent waits."""
 
+STALLED = "Stalled"
+"""Error type: the model fell silent in the middle of a turn; the agent decides whether it waits (`baton.stalls`)."""
+
 OTHER_REVISION = "OtherRevision"
 """Error type: what is told of a task's progress does not fit what this host knows; the whole is told instead."""
 

@@ -66,10 +66,14 @@ class Cut:
 
 @dataclass(frozen=True)
 class Stall:
-    """Nothing is sent for that long: before the headers (`None`), or after that many events; then it goes on."""
+    """Nothing is sent for that long: before the headers (`None`), or after that many events; then it goes on.
+
+    `pings`: the stream keeps alive meanwhile, as the API's does.
+    """
 
     seconds: float
     after_events: int | None = None
+    pings: bool = False
 
 
 @dataclass(frozen=True)

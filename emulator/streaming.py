@@ -17,6 +17,7 @@ from emulator.render import Event, Rendered
 from emulator.reply import BadData, Cut, ErrorEvent, Fault, NoMessageStop, Stall
 
 PING_SECONDS = 5.0
+STALL_PING_SECONDS = 0.1
 _BAD_DATA = b'event: content_block_delta\ndata: {"type": "content_block_del\n\n'
 
 HangUp = Callable[[Any], None]
@@ -108,6 +109,8 @@ class StreamedAnswer(Response):
             if fault is not None:
                 yield fault
                 return
+            async for ping in self._kept_alive(number):
+                yield ping
             tokens += event.tokens
             if self._rate > 0:
                 await asyncio.sleep(max(0.0, began + tokens / self._rate - time.monotonic()))
@@ -115,6 +118,14 @@ class StreamedAnswer(Response):
                 pinged = time.monotonic()
                 yield Event({"type": "ping"}).encode()
             yield event.encode()
+
+    async def _kept_alive(self, number: int) -> AsyncIterator[bytes]:
+        """The pings of a stall at event `number`."""
+        fault = self._fault
+        if isinstance(fault, Stall) and fault.pings and number == fault.after_events:
+            for _ in range(int(fault.seconds / STALL_PING_SECONDS)):
+                await asyncio.sleep(STALL_PING_SECONDS)
+                yield Event({"type": "ping"}).encode()
 
     def _events(self) -> list[Event]:
         events = self._rendered.events
@@ -127,7 +138,7 @@ class StreamedAnswer(Response):
     async def _break(self, number: int) -> bytes | None:
         """What the fault sends instead of event `number`, after which the stream ends."""
         match self._fault:
-            case Stall(seconds, after_events) if number == after_events:
+            case Stall(seconds, after_events, pings=False) if number == after_events:
                 await asyncio.sleep(seconds)
             case BadData(after_events) if number == after_events:
                 self._record.update(error="fault: malformed data")

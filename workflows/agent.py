@@ -45,13 +45,15 @@ with workflow.unsafe.imports_passed_through():
         NEEDS_PERSON,
         QUOTA_PAUSED,
         REQUEST_REFUSED,
+        STALLED,
     )
     from baton.quota import ACCOUNT, Pause, question, told
     from baton.roles import Role, agent_id
+    from baton.stalls import Decision, Unanswered, decide, stall_trip
     from baton.states import AgentEnd
     from baton.status import OWN_WORDS, AgentStatus
     from workflows import policies
-    from workflows.failures import reason_of, type_of
+    from workflows.failures import lost_in, reason_of, type_of
     from workflows.provider_pause import ProviderPause, pause_of
     from workflows.versions import LIMITS_ASK
 
@@ -92,6 +94,7 @@ class AgentWorkflow:
         self._paused = assignment.paused
         self._last_event: datetime | None = None
         self._provider = ProviderPause()
+        self._unanswered = Unanswered()
 
     @workflow.run
     async def run(self, assignment: Assignment) -> AgentResult:
@@ -138,9 +141,8 @@ class AgentWorkflow:
             move = next_move(self._assignment, self._current, tuple(self._guidance[self._guidance_shown :]))
             match move:
                 case Ask():
-                    lost = await self._turn(move)
-                    if lost is not None:
-                        return await self._hand_off(*lost)
+                    if (ended := await self._turn(move)) is not None:
+                        return ended
                     if workflow.info().is_continue_as_new_suggested():
                         return await self._hand_off(HandoffReason.CONTEXT_LIMIT)
                 case HandOff():
@@ -196,9 +198,9 @@ class AgentWorkflow:
         )
         await self._tell(self._event("started"))
 
-    async def _turn(self, ask: Ask) -> tuple[HandoffReason, str] | None:
-        """One turn, or a wait for the provider instead. A reason and a sentence when this conversation cannot go on and
-        a successor must take over."""
+    async def _turn(self, ask: Ask) -> AgentResult | None:
+        """One turn, or a wait for the provider instead; a result when this conversation cannot go on and nobody may
+        take over."""
         state, assignment = self._current, self._assignment
         request = TurnRequest(
             task_id=assignment.task_id,
@@ -211,6 +213,8 @@ class AgentWorkflow:
             max_tokens=ask.max_tokens,
             notices=ask.notices,
             answers=self._answers,
+            asked_before=self._unanswered.times,
+            lost=self._unanswered.lost,
         )
         while True:
             try:
@@ -224,21 +228,39 @@ class AgentWorkflow:
                 break
             except ActivityError as error:
                 if (reason := REPLACED_FROM_FACTS.get(type_of(error) or "")) is not None:
-                    return reason, reason_of(error)
+                    return await self._hand_off(reason, reason_of(error))
                 if type_of(error) == QUOTA_PAUSED:
+                    self._unanswered = self._unanswered.waited(lost_in(error))
                     await self._wait_for_provider(error)
                     return None
+                if type_of(error) == STALLED:
+                    return await self._stalled(error)
                 if type_of(error) != NEEDS_PERSON:
                     raise
                 if await self._ask_person("credentials", reason_of(error), ("retry", "stop")) == "stop":
                     raise
         self._guidance_shown += sum(notice.kind == "guidance" for notice in ask.notices)
         self._state = state.after(outcome).asked(ask)
+        self._unanswered = Unanswered()
         self._answers = tuple([await self._answer(question) for question in outcome.asked])
         is_first = request.turn == 1
         if is_first or self._last_event is None or workflow.now() - self._last_event >= EVENT_INTERVAL:
             await self._tell(self._event())
         return None
+
+    async def _stalled(self, error: ActivityError) -> AgentResult | None:
+        """The model fell silent: ask again, let a fresh agent go on, or report it."""
+        self._unanswered = self._unanswered.stalled(lost_in(error))
+        state, totals = self._current, self._assignment.totals
+        decision = decide(self._unanswered.silent, totals.trips)
+        if decision is Decision.WAIT:
+            return None
+        doing = state.last.doing if state.last else ""
+        trip = stall_trip(self._unanswered.silent, state.turn + 1, doing, self._assignment.step)
+        self._state = state.model_copy(update={"extra_usage": state.extra_usage + self._unanswered.lost})
+        if decision is Decision.REBRIEF:
+            return await self._hand_off(HandoffReason.ERROR_RECOVERY, reason_of(error), trip)
+        return await self._end(AgentEnd.BLOCKED, HandoffReason.ERROR_RECOVERY, trip.sentence, trip)
 
     async def _wait_for_provider(self, error: ActivityError) -> None:
         """Wait while no model call may leave. Raises the error when a person stops this agent for it."""

@@ -11,13 +11,22 @@ from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityCancellationType
 
 from baton.findings import RERUNS
-from baton.names import BAD_INPUT, CONTEXT_TOO_LONG, CONVERSATION_LOST, NEEDS_PERSON, QUOTA_PAUSED, REQUEST_REFUSED
+from baton.names import (
+    BAD_INPUT,
+    CONTEXT_TOO_LONG,
+    CONVERSATION_LOST,
+    NEEDS_PERSON,
+    QUOTA_PAUSED,
+    REQUEST_REFUSED,
+    STALLED,
+)
 
 HEARTBEAT = timedelta(seconds=10)
 NEVER_RETRIED = [
     BAD_INPUT,
     NEEDS_PERSON,
     QUOTA_PAUSED,
+    STALLED,
     REQUEST_REFUSED,
     CONTEXT_TOO_LONG,
     CONVERSATION_LOST,

@@ -194,6 +194,13 @@ async def test_the_group_is_told_before_the_start_and_after_it(tmp_path, environ
     assert after.started_at > 0
 
 
+async def test_output_is_told_as_it_comes(tmp_path, environment):
+    lines: list[int] = []
+    script = "for i in 1 2 3; do echo $i; sleep 0.2; done"
+    await run(script, cwd=tmp_path, environment=environment, time_limit=LIMIT, on_output=lambda: lines.append(1))
+    assert 1 <= len(lines) <= 3
+
+
 async def test_a_group_that_a_dead_attempt_recorded_is_ended_by_the_next(tmp_path, environment):
     """The first attempt is a real process that is killed, so its command becomes an orphan."""
     script = (

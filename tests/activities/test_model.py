@@ -33,11 +33,15 @@ BEYOND_THE_END = 10_000
 TOOL = {"name": "write", "description": "Write", "input_schema": {"type": "object", "properties": {}}}
 
 
-def model_of(server: EmulatorServer, longest_silence: timedelta = timedelta(seconds=20)) -> Model:
+def model_of(
+    server: EmulatorServer,
+    longest_silence: timedelta = timedelta(seconds=20),
+    longest_quiet: timedelta = timedelta(seconds=20),
+) -> Model:
     def client() -> anthropic.AsyncAnthropic:
         return anthropic.AsyncAnthropic(api_key="k", base_url=server.url, max_retries=0, open_telemetry=False)
 
-    return Model(client, longest_silence=longest_silence, gate=Gate(dice=lambda: 0))
+    return Model(client, longest_silence=longest_silence, gate=Gate(dice=lambda: 0), longest_quiet=longest_quiet)
 
 
 def asking(model: str = MODEL, max_tokens: int = 4_000) -> ModelRequest:
@@ -55,9 +59,11 @@ async def respond(
 
 
 @contextmanager
-def fails_with(reaction: Reaction) -> Iterator[None]:
+def fails_with(reaction: Reaction) -> Iterator[list[ModelError]]:
+    found: list[ModelError] = []
     with pytest.raises(ModelError) as caught:
-        yield
+        yield found
+    found.append(caught.value)
     assert caught.value.fault.reaction is reaction, caught.value.fault
 
 
@@ -137,9 +143,18 @@ async def test_a_cut_after_the_whole_body_loses_nothing(serve: Serve) -> None:
 @pytest.mark.parametrize("after_events", [None, 3])
 async def test_a_stalled_stream_is_given_up(serve: Serve, after_events: int | None) -> None:
     server = serve(Reply([Text("a b c d e f " * 50)], fault=Stall(30, after_events)))
-    with fails_with(Reaction.RETRY):
+    with fails_with(Reaction.RETRY) as caught:
         async with asyncio.timeout(10):
             await model_of(server, timedelta(milliseconds=300)).respond(asking(), lambda _: None)
+    assert caught[0].fault.stalled
+
+
+async def test_a_stream_that_only_keeps_alive_is_given_up(serve: Serve) -> None:
+    server = serve(Reply([Text("a b c d e f " * 50)], fault=Stall(30, 3, pings=True)))
+    with fails_with(Reaction.RETRY) as caught:
+        async with asyncio.timeout(20):
+            await model_of(server, longest_quiet=timedelta(seconds=1)).respond(asking(), lambda _: None)
+    assert caught[0].fault.stalled
 
 
 async def test_an_unknown_stop_reason_is_a_broken_stream(serve: Serve) -> None:

@@ -26,7 +26,7 @@ import worker
 from activities.agents import Agents
 from activities.credentials import Credentials
 from activities.merging import Merging
-from activities.model import Model
+from activities.model import LONGEST_SILENCE, Model
 from activities.notifying import Notifying
 from activities.opening import Opening
 from activities.quota import Gate, Pauses
@@ -161,11 +161,13 @@ def activities_of(*owners: object) -> list[Callable[..., Any]]:
 
 
 @asynccontextmanager
-async def running_rig(address: str, folder: Path) -> AsyncIterator[Rig]:
-    """A worker with everything below the folder, for the block."""
+async def running_rig(address: str, folder: Path, longest_silence: timedelta = LONGEST_SILENCE) -> AsyncIterator[Rig]:
+    """A worker with everything below the folder, for the block. `longest_silence`: of the model in a stream."""
     client = await Client.connect(address, data_converter=pydantic_data_converter)
     credentials = Credentials(folder / "service" / "credentials.json", {})
-    model = Model(lambda: worker._anthropic_client(credentials), gate=Gate(Pauses(client)))
+    model = Model(
+        lambda: worker._anthropic_client(credentials), longest_silence=longest_silence, gate=Gate(Pauses(client))
+    )
     tasks = Tasks(folder)
     attempts = Attempts()
     async with Worker(

@@ -67,7 +67,7 @@ def side_by_side(rig: Rig, number: int, **settings: Any) -> TaskInput:
         {"step": n + 1, "agent_type": "editor", "description": "edit", "items": [f"a{n}.py", f"b{n}.py"]}
         for n in range(number)
     ]
-    given = task(source, "a0.py", maxParallelAgents=number, maxAgents=30, **settings)
+    given = task(source, "a0.py", maxParallelAgents=number, maxAgents=30, review="never", **settings)
     plan = PlanDraft.model_validate({"execution_strategy": "parallel", "plan": steps})
     return given.model_copy(update={"plan": plan})
 
@@ -121,7 +121,7 @@ async def test_a_pause_ends_by_itself(rig: Rig) -> None:
         reset = now + timedelta(seconds=3)
         pause = Pause(kind="usage", reason="used up", since=now, until=reset)
         await Pauses(rig.client).begin(account(api), pause)
-        handle = await rig.start(task(source, *ITEMS))
+        handle = await rig.start(task(source, *ITEMS, review="never"))
         await until(handle, is_paused)
         result = await handle.result()
         asked = [exchange.at for exchange in api.requests if exchange.path == "/v1/messages"]
@@ -175,7 +175,7 @@ async def test_a_spend_limit_that_nobody_raises_stops_what_asks(rig: Rig) -> Non
     source = three_files(rig)
     spent = HttpError(400, "invalid_request_error", "You have reached your specified API usage limits.")
     with rig.api(Rules(Faulty(spent))) as api:
-        handle = await rig.start(task(source, *ITEMS))
+        handle = await rig.start(task(source, *ITEMS, review="never"))
         item = await attention(handle)
         await answer(handle, item, "retry")
         again = await until(handle, lambda now: bool(now.attention) and now.attention[0].id != item.id)
