@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from activities.telemetry_wanted import HEADERS, header_values, saved_headers
 from baton.redaction import url_password
 
 NAMES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
@@ -31,10 +32,17 @@ class Credentials:
         except FileNotFoundError:
             return {name: self._environment[name] for name in NAMES if self._environment.get(name)}
 
+    def _of_collector(self) -> list[str]:
+        """What a collector of telemetry takes for credentials."""
+        headers = {name: value for name, value in self._environment.items() if name in HEADERS}
+        headers |= saved_headers(self._file.with_name("telemetry.json"))
+        return [value for text in headers.values() for value in header_values(text)]
+
     def secrets(self) -> tuple[str, ...]:
         """Values that must never be stored or shown."""
         own = {name: value for name, value in self._environment.items() if _SECRET_NAME.search(name)}
         current = self.current()
         own |= {name: value for name, value in current.items() if not name.endswith("_URL")}
         own |= {name: url_password(value) or "" for name, value in current.items() if name.endswith("_URL")}
+        own |= {value: value for value in self._of_collector()}
         return tuple(sorted({value for value in own.values() if len(value) >= SHORTEST_SECRET}))

@@ -1,4 +1,5 @@
-"""The credentials of the model API on their one way to the worker: a file of mode 0600 in the service's folder.
+"""The credentials of the model API, and of an OpenTelemetry collector, on their one way to the worker: files of mode
+0600 in the service's folder.
 
 They never travel in a process's environment, which every child of the worker could read.
 """
@@ -13,21 +14,27 @@ from cli.service_record import ServiceFiles, write_private
 
 NAMES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
 
+HEADERS = ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_METRICS_HEADERS")
+"""A collector's credentials; the other `OTEL_*` variables travel in the environment."""
+
 
 def save_credentials(state: Path, environment: Mapping[str, str]) -> None:
     """Write what `environment` holds of NAMES to `service/credentials.json`, a JSON object by these names.
 
-    The three belong together, so they replace an earlier set as a whole; where none is given, it stays.
+    The three belong together, so they replace an earlier set as a whole; where none is given, it stays. The same goes
+    for HEADERS in `service/telemetry.json`.
     """
-    given = {name: environment[name] for name in NAMES if environment.get(name)}
-    if given:
-        files = ServiceFiles(state)
-        files.create()
-        write_private(files.credentials, json.dumps(given))
+    files = ServiceFiles(state)
+    for names, path in ((NAMES, files.credentials), (HEADERS, files.telemetry)):
+        given = {name: environment[name] for name in names if environment.get(name)}
+        if given:
+            files.create()
+            write_private(path, json.dumps(given))
 
 
 def remove_credentials(state: Path) -> None:
-    """Remove the file, and what a killed writer may have left beside it."""
+    """Remove the files, and what a killed writer may have left beside them."""
     files = ServiceFiles(state)
-    for path in files.directory.glob(f"{files.credentials.name}*"):
-        path.unlink(missing_ok=True)
+    for kept in (files.credentials, files.telemetry):
+        for path in files.directory.glob(f"{kept.name}*"):
+            path.unlink(missing_ok=True)

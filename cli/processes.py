@@ -38,15 +38,24 @@ def python_command(module: str) -> list[str]:
     return [sys.executable, "-P", "-c", _BOOT, str(root), module]
 
 
-def service_environment(environment: Mapping[str, str], *, keep_temporal: bool) -> dict[str, str]:
-    """The caller's environment without PYTHONPATH and ANTHROPIC_* (the credentials file is their one way).
+def service_environment(
+    environment: Mapping[str, str], *, keep_temporal: bool, keep_telemetry: bool = True
+) -> dict[str, str]:
+    """The caller's environment without PYTHONPATH, ANTHROPIC_* and a collector's headers (files are their one way).
+
+    OTEL_* is for the worker; the embedded server would send traces of its own.
 
     TEMPORAL_* stays only where the server is not ours: it would lead clients of an embedded one elsewhere, and so
     would a profile, which is why the configuration file is then named as an empty one.
     """
     dropped = ("ANTHROPIC_",) if keep_temporal else ("ANTHROPIC_", "TEMPORAL_")
-    kept = {name: value for name, value in environment.items() if name != "PYTHONPATH" and not name.startswith(dropped)}
+    dropped = dropped if keep_telemetry else (*dropped, "OTEL_")
+    kept = {name: value for name, value in environment.items() if not name.startswith(dropped) and _may_stay(name)}
     return kept if keep_temporal else kept | {"TEMPORAL_CONFIG_FILE": os.devnull}
+
+
+def _may_stay(name: str) -> bool:
+    return name != "PYTHONPATH" and not (name.startswith("OTEL_EXPORTER_") and name.endswith("_HEADERS"))
 
 
 def mark(pid: int) -> ProcessMark | None:

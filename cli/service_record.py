@@ -109,6 +109,11 @@ class ServiceFiles:
         return self.directory / "credentials.json"
 
     @property
+    def telemetry(self) -> Path:
+        """The collector's credentials."""
+        return self.directory / "telemetry.json"
+
+    @property
     def worker_ready(self) -> Path:
         return self.directory / "worker-ready"
 

@@ -217,7 +217,9 @@ class Supervisor:
             process = await asyncio.create_subprocess_exec(
                 *command,
                 cwd=self._files.directory if role is Role.SERVER else self._files.state,
-                env=processes.service_environment(os.environ, keep_temporal=external_worker),
+                env=processes.service_environment(
+                    os.environ, keep_temporal=external_worker, keep_telemetry=role is Role.WORKER
+                ),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -1,13 +1,18 @@
 """Telemetry is off unless somebody asks for it, and then costs nothing, not even an import."""
 
+import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import anthropic
 import pytest
 
 from activities.credentials import Credentials
 from activities.telemetry_wanted import exporters, header_values, is_wanted
+from baton.environment import allowed_environment
+from cli.credentials import remove_credentials, save_credentials
+from cli.processes import service_environment
 from worker import _anthropic_client
 
 LOADED = """
@@ -32,7 +37,7 @@ print(telemetry is not None, bool(loaded))
     ],
 )
 def test_without_a_wish_nothing_of_the_sdk_is_loaded(
-    variables: dict[str, str], on: bool, tmp_path: object, monkeypatch: pytest.MonkeyPatch
+    variables: dict[str, str], on: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
@@ -53,7 +58,22 @@ def test_values_of_headers_are_secrets() -> None:
     assert header_values("api-key=one%20two,x-team=three") == ["one%20two", "three", "one two"]
 
 
-def test_the_spans_of_the_clients_own_are_off(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_collectors_credentials_are_masked_and_reach_no_environment(tmp_path: Path) -> None:
+    given = {"OTEL_EXPORTER_OTLP_HEADERS": "x-key=abcdefgh%21", "OTEL_SERVICE_NAME": "mine", "OTEL_TRACES_SAMPLER": "x"}
+    save_credentials(tmp_path, given)
+    file = tmp_path / "service" / "telemetry.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    secrets = Credentials(tmp_path / "service" / "credentials.json", {}).secrets()
+    assert secrets == ("abcdefgh!", "abcdefgh%21")
+    assert "OTEL_EXPORTER_OTLP_HEADERS" not in service_environment(given, keep_temporal=True)
+    assert "OTEL_SERVICE_NAME" in service_environment(given, keep_temporal=True)
+    assert not [name for name in service_environment(given, keep_temporal=True, keep_telemetry=False) if "OTEL" in name]
+    assert not [name for name in allowed_environment(given) if "OTEL" in name]
+    remove_credentials(tmp_path)
+    assert not file.exists()
+
+
+def test_the_spans_of_the_clients_own_are_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "key-of-the-test")
     given: dict[str, object] = {}
     make = anthropic.AsyncAnthropic.__init__
@@ -63,5 +83,5 @@ def test_the_spans_of_the_clients_own_are_off(tmp_path: object, monkeypatch: pyt
         make(self, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(anthropic.AsyncAnthropic, "__init__", watched)
-    _anthropic_client(Credentials(tmp_path / "none.json"))  # type: ignore[operator]
+    _anthropic_client(Credentials(tmp_path / "none.json"))
     assert given["open_telemetry"] is False

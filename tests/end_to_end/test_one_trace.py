@@ -29,6 +29,7 @@ OTHERS = {
     "other.py": ("create `CREDITS.txt` with `second\\n`", "create `PLAN.txt` with `undecidable: the first way\\n`"),
     "third.py": ("create `PLAN.txt` with `the second way\\n`",),
 }
+HEADER = "x-key=the%20collectors%20key"
 SAID = "Words that nobody exports. "
 
 
@@ -92,7 +93,14 @@ async def test_a_run_with_everything_is_one_tree(bench: Bench, tmp_path: Path) -
     host = Host(tmp_path / "host", bench.service.address, task_id)
     host.folder.mkdir()
     with own_home(tmp_path / "home"), EmulatorServer(Wordy()) as api, receiver() as collected:
-        save_credentials(host.folder, {"ANTHROPIC_API_KEY": "key-of-the-test", "ANTHROPIC_BASE_URL": api.url})
+        save_credentials(
+            host.folder,
+            {
+                "ANTHROPIC_API_KEY": "key-of-the-test",
+                "ANTHROPIC_BASE_URL": api.url,
+                "OTEL_EXPORTER_OTLP_HEADERS": HEADER,
+            },
+        )
         client = await own_namespace(await bench.client(), task_id, host.address)
         with pytest.MonkeyPatch.context() as environment:
             environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collected.url)
@@ -123,4 +131,5 @@ async def test_a_run_with_everything_is_one_tree(bench: Bench, tmp_path: Path) -
     assert root["baton.task.id"] == task_id
     assert root["gen_ai.usage.output_tokens"] == result.usage.output_tokens
     assert {"gen_ai.client.token.usage", "baton.items.finished", "baton.wait.duration"} <= collected.metrics
+    assert {headers.get("x-key") for headers in collected.headers} == {"the collectors key"}
     assert not any(SAID.encode() in body for body in collected.raw)
