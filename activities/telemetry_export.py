@@ -88,8 +88,12 @@ class Telemetry:
         """Send what is left, as far as that takes no longer than a few seconds."""
         switch_on(None)
         loop = asyncio.get_running_loop()
-        parting = [loop.run_in_executor(None, part.force_flush) for part in (self._traces, self._metrics)]
-        await asyncio.wait(parting, timeout=FAREWELL_SECONDS)
+        await asyncio.wait([loop.run_in_executor(None, self.flush)], timeout=FAREWELL_SECONDS)
+
+    def flush(self) -> None:
+        """Send what was told, however long the exporters try."""
+        self._traces.force_flush()
+        self._metrics.force_flush()
 
 
 class Delivery(Interceptor):

@@ -1,0 +1,118 @@
+"""What is told of a task whose agents nobody closed, and what content looks like where somebody wants it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from activities.call_telemetry import model_called, tool_called
+from activities.task_folder import TaskFolder, TaskRecord
+from activities.task_telemetry import AgentBeginning, AgentEnding, agent_began, agent_ended, line_written, task_ended
+from activities.telemetry import here, place_of, switch_on, working
+from activities.telemetry_export import Telemetry
+from baton.conversation import Response, ToolCall
+from baton.knowledge import Entry
+from baton.manifest import HandoffReason
+from baton.messages import OpenedTask, TaskInput
+from baton.pricing import Usage
+from baton.settings import Settings
+from tests.otlp import Collected, attributes, receiver
+
+SECRET = "hunter2-hunter2"
+NOW = datetime(2026, 11, 30, 18, tzinfo=UTC)
+REQUEST = {"model": "a-model", "max_tokens": 100, "messages": [{"role": "user", "content": f"say {SECRET}"}]}
+ANSWER = Response(id="m1", model="a-model", stop_reason="end_turn", content=({"type": "text", "text": f"no {SECRET}"},))
+
+
+def opened_task(path: Path) -> TaskFolder:
+    folder = TaskFolder(path)
+    settings = Settings.model_validate({"sandbox": "off"})
+    opened = OpenedTask(
+        host_queue="q", source=str(path), base_commit="c", base_name="main", settings=settings, artifacts=str(path)
+    )
+    given = TaskInput(task="t", repository=str(path))
+    folder.write_record(TaskRecord(task_id="t", run_id="run", input=given, opened=opened, environment={}))
+    return folder
+
+
+@contextmanager
+def exporting() -> Iterator[Collected]:
+    """A collector, and telemetry with content that sends to it. The SDK takes one provider for a process."""
+    with receiver() as collected, pytest.MonkeyPatch.context() as environment:
+        environment.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"{collected.url}/v1/traces")
+        variables = {
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": collected.url,
+            "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true",
+        }
+        headers = {"OTEL_EXPORTER_OTLP_HEADERS": "x-key=k"}
+        telemetry = Telemetry(variables, headers, lambda: [SECRET])
+        try:
+            yield collected
+        finally:
+            telemetry.flush()
+            switch_on(None)
+
+
+def beginning(agent: str) -> AgentBeginning:
+    return AgentBeginning(agent=agent, role="executor", step=1, model="a-model", began=NOW)
+
+
+def ending(agent: str) -> AgentEnding:
+    decided = Entry(kind="decision", text=f"keep {SECRET}", agent_id=agent, at=NOW)
+    reason = HandoffReason.OUTPUT_LIMIT
+    return AgentEnding(agent, "executor", 1, "a-model", reason, f"{agent}~2", 3, Usage(), knowledge=(decided,))
+
+
+def work(folder: TaskFolder, agent: str) -> None:
+    """An agent begins, calls its model and a tool, and meets a file of somebody else."""
+    agent_began(folder, beginning(agent))
+    with working(folder, agent, 1):
+        model_called(REQUEST, ANSWER, NOW)
+        model_called(REQUEST, "overloaded_error", NOW)
+        call, result = (
+            ToolCall(id="c1", name="edit", input={"file_path": SECRET}),
+            {"content": SECRET, "is_error": True},
+        )
+        tool_called(call, result, NOW, refused=True, number=1, attempt=1)
+    line = {"at": NOW.isoformat(), "seconds": 0.5, "kind": "foreign", "agent": agent, "paths": ["a.py"]}
+    line_written(place_of(folder), line)
+
+
+def test_a_terminated_agent_leaves_no_orphan_and_content_is_masked(tmp_path: Path) -> None:
+    folder = opened_task(tmp_path)
+    with exporting() as collected:
+        work(folder, "executor-1")
+        agent_ended(folder, ending("executor-1"))
+        work(folder, "executor-2")
+        line_written(
+            place_of(folder), {"at": NOW.isoformat(), "seconds": 1, "kind": "gate", "name": "g", "outcome": "failed"}
+        )
+        task_ended(folder, None)
+    assert here() is None
+    ids = {span.span_id: span for span in collected.spans}
+    (root,) = [span for span in ids.values() if not span.parent_span_id]
+    assert all(span.parent_span_id in ids for span in ids.values() if span is not root)
+    agents = {
+        attributes(span.attributes)["gen_ai.agent.name"]: span for span in ids.values() if "invoke_agent" in span.name
+    }
+    assert attributes(agents["executor-2"].attributes)["error.type"] == "lost"
+    assert {event.name for event in agents["executor-1"].events} == {"baton.decision", "baton.handoff"}
+    tools = [attributes(span.attributes) for span in ids.values() if span.name == "execute_tool edit"]
+    assert {told["error.type"] for told in tools} == {"ownership_refused"}
+    chats = [attributes(span.attributes) for span in ids.values() if span.name == "chat a-model"]
+    assert {told.get("error.type") for told in chats} == {None, "overloaded_error"}
+    assert not any(SECRET.encode() in body for body in collected.raw)
+    assert b"no [secret]" in b"".join(collected.raw)
+    assert {headers["x-key"] for headers in collected.headers} == {"k"}
+    assert list((tmp_path / "telemetry").iterdir()) == []
+
+
+def test_nothing_is_told_or_kept_while_it_is_off(tmp_path: Path) -> None:
+    folder = opened_task(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    work(folder, "executor-1")
+    agent_ended(folder, ending("executor-1"))
+    task_ended(folder, None)
+    assert sorted(tmp_path.rglob("*")) == before
