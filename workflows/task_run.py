@@ -62,6 +62,8 @@ with workflow.unsafe.imports_passed_through():
 
 PHASE_KEY = SearchAttributeKey.for_keyword(SEARCH_PHASE)
 REPOSITORY_KEY = SearchAttributeKey.for_keyword(SEARCH_REPOSITORY)
+PROVIDER_PAUSES = "paused by the provider"
+"""In the place of the phase, where only that is shown."""
 NOT_COMPARED = {"summary": "", "output_tail": "", "details": ()}
 CANCEL_AGAIN = timedelta(seconds=3)
 ATTENTION_KEY = SearchAttributeKey.for_keyword(SEARCH_ATTENTION)
@@ -112,7 +114,7 @@ class TaskRun:
         self._opened: OpenedTask | None = None
         self._active_before = timedelta()
         self._keeping = Keeping(self.task_id, self.progress)
-        self.keeps_progress = False
+        self.keeps_progress = self._shown_paused = False
         self._chains: dict[str, AgentEvent] = {}
 
     # --- facts ---------------------------------------------------------------------------------------------------
@@ -323,6 +325,9 @@ class TaskRun:
                 "state": state,
             }
         )
+        if (paused := self.status.paused_until is not None) != self._shown_paused:
+            self._shown_paused = paused
+            self._make_searchable(PHASE_KEY.value_set(PROVIDER_PAUSES if paused else self.status.phase))
         workflow.set_current_details(details_markdown(self.status, workflow.now()))
         for item in items:
             if item.id not in known:

@@ -13,7 +13,7 @@ from baton.ledger import ItemCounts
 from baton.pricing import Usage
 from baton.roles import Role
 from baton.states import StepStatusWord, TaskState
-from baton.status import AgentStatus, AttentionItem, Happening, StepStatus, TaskStatus
+from baton.status import AgentStatus, AttentionItem, Happening, StepStatus, TaskStatus, details_markdown
 from cli.look import Look, Pulse
 from cli.progress import STEPS_SHOWN, answers, counted, news, news_line, progress, waiting
 from cli.terminal import Line, Tone, plain, styled
@@ -205,3 +205,16 @@ def test_a_handoff_names_the_successor_shortly() -> None:
 @pytest.mark.parametrize(("value", "told"), [(0, "0 agents"), (1, "1 agent"), (12_345, "12 345 agents")])
 def test_numbers_are_written_for_people(value: int, told: str) -> None:
     assert counted(value, "agent") == told
+
+
+def test_the_provider_s_pause_is_shown_and_told_once() -> None:
+    look = working()
+    (agent,) = look.status.agents_at_work
+    until = datetime(2026, 11, 30, 14, 0, tzinfo=UTC)
+    held = agent.model_copy(update={"paused_until": until})
+    status = look.status.model_copy(update={"agents_at_work": (held, agent)})
+    line = "paused by the provider until 2026-11-30 14:00 UTC; it goes on by itself then"
+    assert line in [shown.text for shown in progress(Look(status), NOW)]
+    assert [text for _, text in news(look, Look(status), NOW)] == [line]
+    assert list(news(Look(status), Look(status), NOW)) == []
+    assert line in details_markdown(status, NOW)
