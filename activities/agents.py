@@ -28,14 +28,14 @@ from activities.workspaces import prepare_workspace
 from baton.conversation import Opening
 from baton.facts import AgentFacts
 from baton.first_message import assignment_fields, assignment_message
-from baton.knowledge import Entry, entries
+from baton.knowledge import Entry, Knowledge, entries
 from baton.manifest import FromAgent, Handing, HandoffReason, ToAgent, complete, missing_context, with_remaining_work
 from baton.merging import conflict_ownership
 from baton.messages import Assignment, CloseAgent, ClosedAgent, OpenedAgent
 from baton.plan import Plan
 from baton.pricing import Usage
 from baton.redaction import redacted
-from baton.roles import WRITING_ROLES, agent_id
+from baton.roles import WRITING_ROLES, Role, agent_id
 from baton.step_outputs import SHOWN_CHARACTERS, address, output_of
 from baton.tool_schemas import tools_for
 
@@ -65,6 +65,7 @@ class Agents:
         assignment = assignment.model_copy(update={"generation": number})
         await asyncio.to_thread(agent_began, folder, _beginning(assignment))
         async with pulse("preparing the workspace"), workspace_lock(folder.lock_path(assignment.workspace)):
+            assignment = await asyncio.to_thread(_with_kept_knowledge, folder, assignment)
             commit = await self._workspace(folder, asked_for)
             with working(folder, _id(assignment)):
                 try:
@@ -119,6 +120,9 @@ class Agents:
         async with pulse("writing the manifest"), workspace_lock(folder.lock_path(assignment.workspace)):
             facts, corrections = await asyncio.to_thread(_facts, folder.conversations, request)
             changed = await _changed(folder, request) if assignment.role in WRITING_ROLES else []
+            if not (request.successor or request.evidence) and assignment.role is Role.EXECUTOR:
+                # The branch has everything; with many shards the files of all of them would not fit a disk.
+                await folder.repository.close_workspace(assignment.workspace)
         manifest = complete(_handing(request), facts, changed, corrections)
         trace.write(
             "ended",
@@ -218,6 +222,17 @@ def _ending(request: CloseAgent, successor: ToAgent | None) -> AgentEnding:
         records=request.records,
         knowledge=request.knowledge,
     )
+
+
+def _with_kept_knowledge(folder: TaskFolder, assignment: Assignment) -> Assignment:
+    """The assignment with everything that is known."""
+    progress = folder.state.current() if assignment.knowledge_kept else None
+    if progress is None:
+        return assignment
+    known = Knowledge(entries=progress.knowledge)
+    subjects = {entry.subject for entry in progress.knowledge}
+    new = [entry for entry in assignment.knowledge.entries if entry.subject not in subjects]
+    return assignment.model_copy(update={"knowledge": known.with_entries(new)})
 
 
 def _begins_at(assignment: Assignment) -> str:

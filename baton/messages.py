@@ -130,7 +130,11 @@ class WaitingConflict(Stored):
 
 
 class Assignment(Stored):
-    """Input of `AgentWorkflow`: the work of one agent. A successor gets the same with what is left and a manifest."""
+    """Input of `AgentWorkflow`: the work of one agent. A successor gets the same with what is left and a manifest.
+
+    `knowledge_kept`: `knowledge` holds only what is not in the task's `state.json` yet; the rest is read there, so that
+    histories do not carry it once per agent.
+    """
 
     task_id: str
     task: str
@@ -152,6 +156,7 @@ class Assignment(Stored):
     completed_steps: tuple[int, ...] = ()
     manifest: Manifest | None = None
     knowledge: Knowledge = Knowledge()
+    knowledge_kept: bool = False
     guidance: tuple[str, ...] = ()
     chain: tuple[Link, ...] = ()
     predecessor_head: str | None = None

@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from baton.path_patterns import fold, matches
+from baton.path_patterns import fold, is_pattern, matches
 
 
 class Allowed(BaseModel):
@@ -95,8 +95,8 @@ class Ownership(BaseModel):
         stem = posixpath.splitext(folded)[0]
         if stem in self._others_stems:
             return Claim.STEM, self._others_stems[stem]
-        for glob, owner in self.others.items():
-            if matches(fold(glob), folded):
+        for glob, owner in self._others_globs:
+            if matches(glob, folded):
                 return Claim.GLOB, owner
         return Claim.NONE, None
 
@@ -112,6 +112,11 @@ class Ownership(BaseModel):
     def _others_exact(self) -> dict[str, str]:
         # A file may really be called `[id].tsx`, so every key counts as a path before it counts as a glob.
         return {fold(posixpath.normpath(path)): owner for path, owner in self.others.items()}
+
+    @cached_property
+    def _others_globs(self) -> tuple[tuple[str, str], ...]:
+        # Thousands of items are no globs: they would cost a regular expression each for every path that is judged.
+        return tuple((fold(path), owner) for path, owner in self.others.items() if is_pattern(path))
 
     @cached_property
     def _others_stems(self) -> dict[str, str]:

@@ -15,6 +15,11 @@ ALTERNATIVES_LIMIT = 256
 _INNERMOST_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 
+def is_pattern(text: str) -> bool:
+    """Whether it can name anything but the one path that it spells."""
+    return text.endswith("/") or any(letter in text for letter in "*?[{")
+
+
 def matches(pattern: str, path: str) -> bool:
     """Whether `pattern` names `path` (relative, `/` between components); a final `/` means all below."""
     components = path.split("/")

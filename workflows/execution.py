@@ -215,6 +215,7 @@ class Execution:
             run.knowledge = run.knowledge.with_entries(result.knowledge.entries[len(assignment.knowledge.entries) :])
             run.chain_ends[unit.label] = result
             run.replan_wanted = run.replan_wanted or (run.keeps_progress and result.end is AgentEnd.REPLAN)
+            await run.save_much_knowledge()
             return result
 
     def _share(self, unit: Unit) -> Decimal:

@@ -12,6 +12,7 @@ from temporalio.exceptions import ActivityError
 
 with workflow.unsafe.imports_passed_through():
     from activities.tasks import TaskWork
+    from baton.knowledge import Knowledge
     from baton.messages import Artifact
     from baton.names import OTHER_REVISION
     from baton.progress import Progress, SaveProgress, added
@@ -33,6 +34,11 @@ class Keeping:
     def revision(self) -> str:
         """The state that the host knows."""
         return self._told.revision if self._told is not None else ""
+
+    def untold(self, knowledge: Knowledge) -> Knowledge:
+        """What the host was not told of this knowledge."""
+        told = {entry.subject for entry in self._told.knowledge} if self._told is not None else set()
+        return Knowledge(entries=tuple(entry for entry in knowledge.entries if entry.subject not in told))
 
     def take_up(self, progress: Progress) -> None:
         """Go on from what the host knows."""

@@ -65,6 +65,8 @@ REPOSITORY_KEY = SearchAttributeKey.for_keyword(SEARCH_REPOSITORY)
 PROVIDER_PAUSES = "paused by the provider"
 """In the place of the phase, where only that is shown."""
 NOT_COMPARED = {"summary": "", "output_tail": "", "details": ()}
+UNTOLD_AT_MOST = 50
+"""Entries of knowledge that assignments carry because the host was not told of them yet."""
 CANCEL_AGAIN = timedelta(seconds=3)
 ATTENTION_KEY = SearchAttributeKey.for_keyword(SEARCH_ATTENTION)
 
@@ -352,18 +354,22 @@ class TaskRun:
         part = self.books.hold(workflow_id, share, self.opened.settings.output_budget)
         subject = assignment.step.description if assignment.step else assignment.task
         guidance = (*assignment.guidance, *self._guidance_for(assignment))
+        sent = self._keeping.untold(assignment.knowledge) if self.keeps_progress else assignment.knowledge
+        given = {"guidance": guidance, "knowledge": sent, "knowledge_kept": self.keeps_progress}
         self._starting.add(workflow_id)
         self._running[workflow_id] = assignment.step.step if assignment.step else None
         try:
             chain = await workflow.start_child_workflow(
                 AgentWorkflow.run,
-                assignment.model_copy(update={"allowance": part, "guidance": guidance}),
+                assignment.model_copy(update={"allowance": part, **given}),
                 id=workflow_id,
                 id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
                 static_summary=f"{assignment.name}: {subject}"[:200],
             )
             self._starting.discard(workflow_id)
             result = await _end_of(chain, workflow_id)
+            learned = result.knowledge.entries[len(sent.entries) :]
+            result = result.model_copy(update={"knowledge": assignment.knowledge.with_entries(learned)})
         except ChildWorkflowError as error:
             cancelled = is_cancelled_exception(error)
             result = AgentResult(
@@ -491,6 +497,11 @@ class TaskRun:
         """Keep the progress."""
         if self.keeps_progress:
             await self.write()
+
+    async def save_much_knowledge(self) -> None:
+        """Keep the progress where so much was learned since that every further agent would carry it."""
+        if len(self._keeping.untold(self.knowledge).entries) > UNTOLD_AT_MOST:
+            await self.save()
 
     async def gates(
         self,
