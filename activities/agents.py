@@ -178,11 +178,12 @@ class Agents:
         A chain begins where its assignment says, and a successor where its predecessor ended: what else is on the
         branch comes from a chain of an earlier run, or from turns that a reset took back, and is put aside.
         """
+        is_new = not folder.workspace(assignment.workspace).is_dir()
         branch = assignment.workspace if assignment.role in WRITING_ROLES else None
         workspace = await folder.repository.open_workspace(assignment.workspace, assignment.start_commit, branch)
         if branch is not None and (wanted := _begins_at(assignment)):
             await folder.repository.put_back(workspace, wanted)
-        if assignment.generation == 1:
+        if assignment.generation == 1 or is_new:
             secrets = self._credentials.secrets() if self._credentials else ()
             await prepare_workspace(folder, workspace, self._sandbox, secrets)
         commit, _ = await folder.repository.head(workspace)

@@ -16,7 +16,7 @@ from tests.end_to_end import bench
 from tests.end_to_end.bench import Handle, Rules, task
 from tests.workflows.rig import Rig
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.end_to_end]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.end_to_end, pytest.mark.timeout(1_200)]
 
 ITEMS, AGENTS = 5_000, 150
 LARGEST_PAYLOAD_BYTES = 1_000_000
