@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from baton.consistency_report import agreement_line, settlement_line
 from baton.durations import format_duration
 from baton.findings import GateVerdict, VerdictStatus
+from baton.ledger import ItemCounts
 from baton.performance import NOISE_NOTE, SizeChange, Timing
 from baton.report_facts import ReportFacts, issues
 from baton.states import TaskState
@@ -67,7 +68,7 @@ def _steps_section(facts: ReportFacts) -> str:
     if not facts.results:
         return ""
     rows = [
-        f"| {r.step} | {r.agent_type} | {r.status} | {r.items.done}/{r.items.total} "
+        f"| {r.step} | {r.agent_type} | {r.status} | {_done(r.items)} "
         f"| {r.agents} | {r.handoffs} | {len(r.files_changed)} |"
         for r in facts.results
     ]
@@ -78,11 +79,18 @@ def _steps_section(facts: ReportFacts) -> str:
         *rows,
     ]
     for result in facts.results:
-        if result.summary:
-            lines += ["", f"**{result.step}. {result.description}** {result.summary}"]
-        lines += [f"- in the way: {blocker}" for blocker in result.blockers]
-        lines += [f"- not verified: {gap}" for gap in result.verification_gaps]
+        notes = [
+            *(f"- in the way: {blocker}" for blocker in result.blockers),
+            *(f"- not verified: {gap}" for gap in result.verification_gaps),
+        ]
+        if result.summary or notes:
+            subject = (result.description.splitlines() or [""])[0].rstrip(".")
+            lines += ["", f"**{result.step}. {subject}.** {result.summary}".strip(), *([""] if notes else []), *notes]
     return _joined(lines)
+
+
+def _done(items: ItemCounts) -> str:
+    return f"{items.done}/{items.total}" if items.total else "–"
 
 
 def _gates_section(facts: ReportFacts) -> str:
@@ -120,7 +128,7 @@ def _performance_section(facts: ReportFacts) -> str:
     if facts.timings:
         lines += ["| time of | base commit | result | difference |", "|---|---|---|---|"]
         lines += [
-            f"| {t.gate} ({t.kind}) | {_seconds(t.before)} | {_seconds(t.now)} | {_difference(t, 'slower', 'faster')} |"
+            f"| {t.gate} | {_seconds(t.before)} | {_seconds(t.now)} | {_difference(t, 'slower', 'faster')} |"
             for t in facts.timings
         ]
         lines += ["", NOISE_NOTE]
@@ -173,13 +181,14 @@ def _consistency_section(facts: ReportFacts) -> str:
 def _summary_section(facts: ReportFacts) -> str:
     status, items, usage, duration = facts.status, facts.items, facts.status.usage, facts.duration
     right = f"{items.changed} changed, {items.unchanged} right as they were"
+    read = number(usage.total_input_tokens)
     cached = _share(usage.cache_read_tokens, usage.total_input_tokens)
     unpriced = f" ({usage.unpriced_calls} calls have no price)" if usage.unpriced_calls else ""
     lines = [
         "## Summary",
         f"- items: {items.done} of {items.total} done ({right}), {items.skipped} skipped, {items.open} open",
         f"- agents: {status.agents}, handoffs: {status.handoffs}, model calls: {usage.model_calls}",
-        f"- tokens: {usage.output_tokens} output, {usage.total_input_tokens} input ({cached} from cache)",
+        f"- tokens: {number(usage.output_tokens)} output, {read} input ({cached} from cache)",
         f"- cost: {usage.cost_usd:.2f} USD{unpriced}",
     ]
     lines += [f"- duration: {format_duration(duration)}"] if duration else []
@@ -194,8 +203,9 @@ def _issues_section(facts: ReportFacts) -> str:
     lines = ["## Issues Requiring Review"]
     for issue in found:
         where = f" ({', '.join(issue['files'])})" if issue["files"] else ""
+        evidence = f" ({issue['evidence'].rstrip('.')})" if issue["evidence"] else ""
         lines.append(
-            f"- **{issue['severity']}** {issue['issue']}{where}. {issue['evidence']} → {issue['suggested_action']}"
+            f"- **{issue['severity']}** {issue['issue'].rstrip('.')}{where}{evidence} → {issue['suggested_action']}"
         )
     return _joined(lines)
 

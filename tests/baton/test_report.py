@@ -1,0 +1,127 @@
+"""The report as people read it: every part of a run in its section, and no word that breaks the form."""
+
+from datetime import UTC, datetime
+
+from baton.consistency import Agreement, Choice, Contradiction, settled
+from baton.findings import GateKind, GateVerdict, VerdictStatus
+from baton.messages import StepResult
+from baton.performance import Size
+from baton.plan import Plan, PlanStep
+from baton.report import plan_artifacts, report_artifacts
+from baton.report_facts import ReportFacts, issues
+from baton.report_markdown import markdown
+from baton.states import StepStatusWord, TaskState
+from baton.status import TaskStatus
+from baton.synthesis import LeftOut, Synthesis
+
+OK, PARTIAL = StepStatusWord.OK, StepStatusWord.PARTIAL
+
+
+def choice(step: int, word: str) -> Choice:
+    return Choice(choice=word, text=f"Use {word}", step=step, chain=str(step), agent_id="a")
+
+
+def facts(**more: object) -> ReportFacts:
+    steps = (
+        PlanStep(step=1, agent_type="x", description="First"),
+        PlanStep(step=2, agent_type="x", description="Second"),
+        PlanStep(step=3, agent_type="x", description="In line\n- with more", settles=("quotes",), repair_round=1),
+    )
+    given = {
+        "status": TaskStatus(
+            task_id="t",
+            task="Do it",
+            state=TaskState.PARTIAL,
+            summary="1 of 2 items done",
+            started_at=datetime(2026, 11, 30, 8, tzinfo=UTC),
+            closed_at=datetime(2026, 11, 30, 9, tzinfo=UTC),
+        ),
+        "plan": Plan(task_id="t", plan=steps),
+        "results": (
+            StepResult(step=1, description="First", status=OK, summary="Did it.", verification_gaps=("no tests",)),
+            StepResult(step=2, description="Second", status=PARTIAL, blockers=("stuck",), files_changed=("b.py",)),
+            StepResult(step=3, description="In line\n- with more", status=OK, summary="Changed quotes."),
+        ),
+    }
+    return ReportFacts.model_validate(given | more)
+
+
+QUOTES = Contradiction(subject="quotes", choices=(choice(1, "single"), choice(2, "double")), certain=True)
+LIMIT = Contradiction(subject="limit", choices=(choice(1, "3"), choice(2, "5")))
+
+
+def test_contradictions_are_told_with_their_end_and_what_is_open_is_an_issue() -> None:
+    given = facts(
+        settlements=settled([QUOTES, LIMIT], ()), agreed=(Agreement(subject="exports", choice="named", steps=(1, 2)),)
+    )
+    text = markdown(given)
+    assert (
+        "✓ quotes: “single” (step 1) against “double” (step 2). “single” holds by the word of the earlier step" in text
+    )
+    assert "step 3 brought the rest in line" in text
+    assert "✗ limit: “3” (step 1) against “5” (step 2). Nobody settled it." in text
+    assert "✓ exports: named (steps 1, 2)" in text
+    assert [issue["issue"].split(":")[0] for issue in issues(given)] == ["step 2 is partial", "steps chose differently"]
+
+
+def test_what_was_to_be_brought_in_line_and_was_not_is_an_issue() -> None:
+    results = (*facts().results[:2], StepResult(step=3, status=StepStatusWord.FAILED, description="In line"))
+    given = facts(settlements=settled([QUOTES], ()), results=results)
+    assert "✗ quotes" in markdown(given)
+    (found,) = [issue for issue in issues(given) if issue["issue"].startswith("not everything is in line")]
+    assert found["files"] == ["b.py"]
+
+
+def test_notes_stand_under_their_own_step_and_a_subject_is_one_line() -> None:
+    text = markdown(facts())
+    assert "**1. First.** Did it.\n\n- not verified: no tests\n" in text
+    assert "**2. Second.**\n\n- in the way: stuck\n" in text
+    assert "**3. In line.** Changed quotes." in text
+
+
+def test_sections_come_in_the_order_of_the_form() -> None:
+    verdict = GateVerdict(
+        name="build", kind=GateKind.BUILD, status=VerdictStatus.PASSED, seconds_before=10.0, seconds=14.0
+    )
+    text = markdown(
+        facts(
+            verdicts=(verdict,),
+            integration={"consistency": ["fine"]},
+            sizes_before=(Size(pattern="dist", bytes=1000, files=1),),
+            sizes=(Size(pattern="dist", bytes=1500, files=1),),
+        )
+    )
+    names = [
+        "Consistency Checks",
+        "Quality Gates",
+        "Performance Validation",
+        "Summary",
+        "Issues Requiring Review",
+        "Steps",
+    ]
+    places = [text.index(f"## {name}\n") for name in names]
+    assert places == sorted(places)
+    assert "| build | 10.0 s | 14.0 s | slower (× 1.40) |" in text
+    assert "| `dist` | 1 000 bytes | 1 500 bytes | larger (× 1.50) |" in text
+    assert "- duration: 1 h" in text
+
+
+def test_struck_sentences_are_told_with_the_reason() -> None:
+    said = Synthesis(text="It works.", left_out=(LeftOut(sentence="All | done.", why="the task is partial"),))
+    text = markdown(facts(synthesis=said))
+    assert "It works." in text
+    assert "- ~~All / done.~~ (the task is partial)" in text
+    assert "There is no summary by a model: the limit." in markdown(facts(synthesis=Synthesis(why="the limit")))
+
+
+def test_steps_that_never_started_have_a_result_file_too() -> None:
+    results = (StepResult(step=7, status=StepStatusWord.NOT_ATTEMPTED, blockers=("cancelled",)),)
+    names = [artifact.name for artifact in report_artifacts(facts(results=results))]
+    assert names[0] == "results/7.yaml"
+    assert "report.md" in names
+
+
+def test_the_spec_of_a_step_names_what_it_may_write() -> None:
+    step = PlanStep(step=1, agent_type="x", description="Go", success_criteria=("it works",), owns=("src/**",))
+    spec = plan_artifacts(Plan(task_id="t", plan=(step,)))[1].value
+    assert spec["constraints"] == ["it works", "may also write: src/**"]
