@@ -88,7 +88,8 @@ class Telemetry:
         """Send what is left, as far as that takes no longer than a few seconds."""
         switch_on(None)
         loop = asyncio.get_running_loop()
-        await asyncio.wait([loop.run_in_executor(None, self.flush)], timeout=FAREWELL_SECONDS)
+        # Not in the loop's own pool, whose end would wait for a collector that is away.
+        await asyncio.wait([loop.run_in_executor(self._sender, self.flush)], timeout=FAREWELL_SECONDS)
 
     def flush(self) -> None:
         """Send what was told, however long the exporters try."""
