@@ -242,6 +242,8 @@ class AgentWorkflow:
         self._guidance_shown += sum(notice.kind == "guidance" for notice in ask.notices)
         self._state = state.after(outcome).asked(ask)
         self._unanswered = Unanswered()
+        if self._provider.answers():
+            self._last_event = None
         self._answers = tuple([await self._answer(question) for question in outcome.asked])
         is_first = request.turn == 1
         if is_first or self._last_event is None or workflow.now() - self._last_event >= EVENT_INTERVAL:
@@ -284,11 +286,10 @@ class AgentWorkflow:
         return choice
 
     def _paused_event(self, pause: Pause) -> AgentEvent:
-        shown: dict[str, object] = {"doing": told(pause), "paused_until": pause.until}
-        if pause.kind == "person":
-            shown |= {"attention": ACCOUNT, "detail": question(pause), "choices": ("retry", STOP)}
-        kind: EventKind = "attention" if pause.kind == "person" else "progress"
-        return self._event(kind).model_copy(update=shown)
+        if pause.kind != "person":
+            return self._event()
+        asked = {"attention": ACCOUNT, "detail": question(pause), "choices": ("retry", STOP)}
+        return self._event("attention").model_copy(update=asked)
 
     async def _hand_off(self, reason: HandoffReason, detail: str = "", trip: Trip | None = None) -> AgentResult:
         """Go on as the successor; the result of the chain where none may follow. `trip`: why a fresh agent is to."""
@@ -411,7 +412,11 @@ class AgentWorkflow:
         )
 
     def _event(self, kind: EventKind = "progress", handoff: ClosedAgent | None = None) -> AgentEvent:
-        return agent_event(kind, workflow.info().workflow_id, self._assignment, self._state, handoff)
+        event = agent_event(kind, workflow.info().workflow_id, self._assignment, self._state, handoff)
+        pause = self._provider.told
+        if pause is None:
+            return event
+        return event.model_copy(update={"doing": told(pause), "paused_until": pause.until})
 
     async def _tell(self, event: AgentEvent) -> None:
         """Tell the parent. An agent that was started on its own has none and tells nobody."""

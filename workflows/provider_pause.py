@@ -19,11 +19,11 @@ ASK_AGAIN = {"usage": timedelta(minutes=15), "person": timedelta(hours=1)}
 
 
 class ProviderPause:
-    """The pause that holds one agent, if one does."""
+    """The pause that holds one agent, if one does. `told`: the one that others were told of and that holds still."""
 
     def __init__(self) -> None:
         self._released = False
-        self._told: Pause | None = None
+        self.told: Pause | None = None
 
     def release(self) -> None:
         """The quota workflow says that it is over."""
@@ -31,15 +31,20 @@ class ProviderPause:
 
     def is_news(self, pause: Pause) -> bool:
         """Whether the parent does not know of this pause yet; from now on it does."""
-        before, self._told = self._told, pause if pause.kind != "busy" else self._told
+        before, self.told = self.told, pause if pause.kind != "busy" else self.told
         return pause.kind != "busy" and before != pause
 
     def is_over(self) -> bool:
         """Whether the parent was told of a pause that has ended; told once."""
-        pause = self._told
+        pause = self.told
         ended = pause is not None and (self._released or (pause.until is not None and pause.until <= workflow.now()))
-        self._told = None if ended else pause
+        self.told = None if ended else pause
         return ended
+
+    def answers(self) -> bool:
+        """A call was answered; whether others still think that it is paused."""
+        told, self.told = self.told, None
+        return told is not None
 
     async def wait_out(self, pause: Pause, must_end: Callable[[], bool]) -> None:
         """Until the pause ends, it is time to ask again, or the agent has something else to do."""

@@ -24,6 +24,7 @@ from emulator.server import EmulatorServer
 from tests.end_to_end.bench import Rules, statuses, task
 from tests.workflows.rig import Rig, answer, attention, status, until
 from tests.workflows.test_agent_workflow import ITEMS, assert_all_edited, editing, three_files
+from workflows.agent import AgentWorkflow
 from workflows.quota import QuotaWorkflow
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -99,6 +100,8 @@ async def test_a_usage_limit_pauses_everything_until_its_reset(rig: Rig) -> None
         assert now.paused_until is not None
         assert timedelta(minutes=110) < now.paused_until - datetime.now(UTC) <= timedelta(hours=2)
         assert "paused by the provider until" in provider_pause(now.paused_until)
+        held = rig.client.get_workflow_handle(f"{first.id}/step-1")
+        assert (await held.query(AgentWorkflow.status)).paused_until == now.paused_until
         model.fault = None
         asked = statuses(api)
         second = await rig.start(side_by_side(rig, 2))
