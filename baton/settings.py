@@ -53,11 +53,13 @@ RepositoryPath = Annotated[str, AfterValidator(_in_repository)]
 class RoleModels(_Section):
     """The model of each role; the resolver works with the integrator's."""
 
-    planner: str = "claude-opus-5-5"
-    executor: str = "claude-sonnet-5-5"
-    reviewer: str = "claude-opus-5-5"
-    integrator: str = "claude-sonnet-5-5"
-    summarizer: str = "claude-haiku-5-5"
+    planner: str = Field(default="claude-opus-5-5", description="Model that plans")
+    executor: str = Field(default="claude-sonnet-5-5", description="Model of the agents that work on steps")
+    reviewer: str = Field(default="claude-opus-5-5", description="Model that reviews steps")
+    integrator: str = Field(default="claude-sonnet-5-5", description="Model that integrates and resolves conflicts")
+    summarizer: str = Field(
+        default="claude-haiku-5-5", description="Model of small calls: the way of a task, the summary"
+    )
 
     def of(self, role: str) -> str:
         """The model id for a role, aliases and `inherit` resolved."""
@@ -70,19 +72,21 @@ class RoleModels(_Section):
 class Limits(_Section):
     """What a task may use. None: no limit. Zero: none allowed."""
 
-    cost_usd: Decimal | None = Field(default=None, ge=0)
-    output_tokens: int | None = Field(default=None, ge=0)
-    duration: Duration | None = None
-    model_calls: int | None = Field(default=None, ge=0)
+    cost_usd: Decimal | None = Field(default=None, ge=0, description="USD, all agents together")
+    output_tokens: int | None = Field(default=None, ge=0, description="Output tokens, all agents together")
+    duration: Duration | None = Field(default=None, description="Time since the start, such as 2h")
+    model_calls: int | None = Field(default=None, ge=0, description="Model calls, all agents together")
 
 
 class GateSetting(_Section):
     """A command that must pass."""
 
-    name: str = Field(min_length=1)
-    command: str = Field(min_length=1)
-    kind: Literal["test", "build", "lint", "types", "coverage", "security", "custom"] = "custom"
-    timeout: Duration = Field(default="15m", validate_default=True)
+    name: str = Field(min_length=1, description="Its name in the report")
+    command: str = Field(min_length=1, description="Shell command, run at the top of a workspace; exit 0: passed")
+    kind: Literal["test", "build", "lint", "types", "coverage", "security", "custom"] = Field(
+        default="custom", description="How its output is read: test, build, lint, types, coverage, security or custom"
+    )
+    timeout: Duration = Field(default="15m", validate_default=True, description="Longest time it may take")
 
 
 class Settings(_Section):
