@@ -8,7 +8,6 @@ import argparse
 import asyncio
 import logging
 import os
-import signal
 import ssl
 import sys
 import uuid
@@ -40,8 +39,10 @@ from activities.opening import Opening
 from activities.quota import Gate, Pauses
 from activities.routing import Routing
 from activities.run_steps import RunSteps
+from activities.running import RunningActivities
 from activities.sandbox import Sandbox
 from activities.search_attributes import ensure_search_attributes
+from activities.stopping import DRAIN_LIMIT, Stopping
 from activities.store import PayloadStorage
 from activities.store_s3 import s3_payload_storage
 from activities.synthesizing import Synthesizing
@@ -124,8 +125,9 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
         turns.resolve,
         turns.integrate,
     ]
+    running = RunningActivities()
     heartbeats = timedelta(seconds=1)
-    interceptors = [telemetry.delivery] if telemetry is not None else []
+    interceptors = [running, *([telemetry.delivery] if telemetry is not None else [])]
     common = Worker(
         client,
         task_queue=TASK_QUEUE,
@@ -136,7 +138,7 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
         max_heartbeat_throttle_interval=heartbeats,
         default_heartbeat_throttle_interval=heartbeats,
-        graceful_shutdown_timeout=timedelta(seconds=10),
+        graceful_shutdown_timeout=DRAIN_LIMIT,
     )
     host = Worker(
         client,
@@ -145,16 +147,13 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
         interceptors=interceptors,
         max_heartbeat_throttle_interval=heartbeats,
         default_heartbeat_throttle_interval=heartbeats,
-        graceful_shutdown_timeout=timedelta(seconds=10),
+        graceful_shutdown_timeout=DRAIN_LIMIT,
     )
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stopping = Stopping()
     async with common, host:
         if arguments.ready_file is not None:
             arguments.ready_file.write_text(str(os.getpid()), encoding="utf-8")
-        await stop.wait()
+        await stopping.wait((common, host), running)
     if telemetry is not None:
         await telemetry.end()
 

@@ -11,9 +11,10 @@ from cli import processes
 from cli.connection import unreachable
 from cli.exits import Refused, ServiceError
 from cli.service import Service, configured, ensure, inspect, save_credentials
+from cli.service_record import ServiceFiles
 
 _REMOTE_LIMIT = timedelta(seconds=5)
-NOTHING_RUNS = "no Baton service runs here; start it with: orchestrate up (tasks that were running go on then)"
+_NOTHING_RUNS = "no Baton service runs here; start it with: orchestrate up (tasks that were running go on then)"
 
 
 def reading(state: Path) -> Service | None:
@@ -30,6 +31,20 @@ def reading(state: Path) -> Service | None:
     return Service(
         address=server["target_host"], namespace=server["namespace"], embedded=False, directory=state / "service"
     )
+
+
+def why_none(state: Path) -> str:
+    """Why `reading` found no service, and what to do."""
+    record = ServiceFiles(state).read()
+    if record is None or not processes.is_alive(record.supervisor):
+        return _NOTHING_RUNS
+    told = "; ".join(record.troubles) or "the Temporal server is being started again"
+    return f"{told}; what is wrong: orchestrate doctor"
+
+
+def troubles(service: Service) -> str | None:
+    """What does not stay up in a service that answers all the same."""
+    return f"{'; '.join(service.troubles)}; what is wrong: orchestrate doctor" if service.troubles else None
 
 
 def working(state: Path) -> Service:

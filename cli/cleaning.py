@@ -106,12 +106,12 @@ def cleanup(
 
 
 def _service() -> "Service":
-    from cli.access import NOTHING_RUNS, reading
+    from cli.access import reading, why_none
     from cli.places import state_path
 
     service = reading(state_path())
     if service is None:
-        raise ServiceError(f"without Temporal nobody knows which tasks are finished: {NOTHING_RUNS}")
+        raise ServiceError(f"without Temporal nobody knows which tasks are finished: {why_none(state_path())}")
     return service
 
 

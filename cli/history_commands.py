@@ -118,15 +118,17 @@ def moment_before(age: str | None, option: str) -> datetime | None:
 
 def show_rows(wanted: "Wanted", none: str, *, as_json: bool) -> None:
     """List tasks; `none` is said where there is none."""
-    from cli.access import NOTHING_RUNS, reading
+    from cli.access import reading, troubles, why_none
     from cli.places import state_path
 
     service = reading(state_path())
     if service is None:
         if as_json:
             show_json([])
-        remark(NOTHING_RUNS)
+        remark(why_none(state_path()))
         return
+    if (told := troubles(service)) is not None:
+        remark(told)
     listed, lines = asyncio.run(_rows(service, wanted, none))
     if as_json:
         show_json(listed)

@@ -98,13 +98,15 @@ def _show_running(*, as_json: bool) -> None:
 def service_for(task_id: str) -> "Service":
     """The service that can tell of this task. Raises `Refused` for a malformed id, exits 1 where none runs."""
     from baton.names import task_id_fault
-    from cli.access import NOTHING_RUNS, reading
+    from cli.access import reading, troubles, why_none
     from cli.places import state_path
 
     if (fault := task_id_fault(task_id)) is not None:
         raise Refused(fault)
     service = reading(state_path())
     if service is None:
-        remark(NOTHING_RUNS)
+        remark(why_none(state_path()))
         raise typer.Exit(ExitCode.FAILED)
+    if (told := troubles(service)) is not None:
+        remark(told)
     return service

@@ -141,9 +141,10 @@ def _stop(files: ServiceFiles) -> bool:
         ran = processes.end(service.supervisor, limit)
         # Read again: the supervisor may have started something between our look and its end.
         service = files.read() or service
-        ran |= processes.end(service.worker, WORKER_GRACE)
+        for worker in (*service.draining, service.worker):
+            ran |= processes.end(worker, WORKER_GRACE)
         ran |= processes.end(service.server, SERVER_GRACE)
-        down = {"supervisor": None, "server": None, "worker": None, "ready": False}
+        down = {"supervisor": None, "server": None, "worker": None, "draining": (), "troubles": (), "ready": False}
         files.write(service.model_copy(update=down))
     for orphan in dev_server.servers_of(files):
         ran |= processes.end(orphan, SERVER_GRACE)

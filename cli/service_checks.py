@@ -43,9 +43,10 @@ def _at_rest(files: ServiceFiles) -> Finding:
     record = files.read()
     if record is not None and processes.is_alive(record.supervisor):
         tail = log_tail(record.server_log if record.embedded else record.supervisor_log, lines=1).strip()
+        told = "; ".join(record.troubles) or f"the server is down, started again {record.server_restarts} times"
         return fault(
             "server",
-            f"the server does not stay up: started again {record.server_restarts} times. {tail}".strip(),
+            f"{told}. {tail}".strip(),
             f"read {record.server_log} and {record.supervisor_log}; then {_AGAIN}",
         )
     return ok("server", "the service does not run; it starts with the first task, or with: orchestrate up")
@@ -128,6 +129,9 @@ def _worker(service: Service) -> Finding:
 
 def _code(service: Service) -> list[Finding]:
     now = fingerprint()
+    if service.draining:
+        text = f"{len(service.draining)} workers on older code finish what they do"
+        return [ok("code", f"the worker runs on {service.worker_code}; {text}")]
     if service.worker_code not in (None, now):
         return [note("code", f"the worker runs on older code ({service.worker_code}, installed is {now})", _AGAIN)]
     if service.supervisor_code not in (None, now):
@@ -137,9 +141,10 @@ def _code(service: Service) -> list[Finding]:
 
 
 def _restarts(service: Service) -> list[Finding]:
+    troubles = [fault("restarts", told, f"read {service.supervisor_log}; then {_AGAIN}") for told in service.troubles]
     counts = {"server": service.server_restarts, "worker": service.worker_restarts}
     told = [f"the {what} {count} times" for what, count in counts.items() if count]
-    if not told:
-        return []
+    if troubles or not told:
+        return troubles
     text = f"the supervisor had to start again {' and '.join(told)}"
     return [note("restarts", text, f"see {service.supervisor_log}, {service.server_log} and {service.worker_log}")]

@@ -64,6 +64,10 @@ class Service(BaseModel):
     supervisor_code: str | None = None
     """Fingerprint of the code that the supervisor was started on; likewise of the worker."""
     worker_code: str | None = None
+    draining: tuple[ProcessMark, ...] = ()
+    """Workers beside the one: on older code, they take nothing new and finish what they do; on newer, they start."""
+    troubles: tuple[str, ...] = ()
+    """What does not stay up, or does not start, for a person."""
 
     @property
     def supervisor_pid(self) -> int | None:

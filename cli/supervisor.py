@@ -14,18 +14,29 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from cli import dev_server, processes
 from cli.code_version import fingerprint
+from cli.code_watch import CodeWatch
 from cli.dev_server import Ports
 from cli.exits import ServiceError
-from cli.service_record import SERVER_GRACE, WORKER_GRACE, Service, ServiceFiles, open_log, rotate_log, try_lock
+from cli.service_record import (
+    SERVER_GRACE,
+    WORKER_GRACE,
+    ProcessMark,
+    Service,
+    ServiceFiles,
+    open_log,
+    rotate_log,
+    try_lock,
+)
 
 ALREADY_RUNNING = 3
 """Exit code when another supervisor holds the state directory."""
@@ -34,6 +45,10 @@ _ORPHAN_GRACE = timedelta(seconds=5)
 _FIRST_DELAY_SECONDS = 0.1
 _LAST_DELAY_SECONDS = 10.0
 _SETTLED_SECONDS = 10.0
+_LOOP = 3
+"""So many ends in a row, each soon after the start, are told as trouble."""
+_DRAIN_LIMIT = timedelta(hours=1)
+_RENEWAL_SECONDS = 60.0
 _SERVER_START_SECONDS = 30.0
 _READY_POLL_SECONDS = 0.05
 _FOLDER_POLL_SECONDS = 2.0
@@ -79,6 +94,12 @@ class Supervisor:
         self._running: dict[Role, asyncio.subprocess.Process] = {}
         self._up: set[Role] = set()
         self._server_was_up = asyncio.Event()
+        self._keepers: dict[Role, asyncio.Task[None]] = {}
+        self._background: set[asyncio.Task[None]] = set()
+        self._renewal: asyncio.Task[None] | None = None
+        self._began: dict[Role, float] = {}
+        self._failures = dict.fromkeys(Role, 0)
+        self._watch = CodeWatch()
 
     async def run(self) -> None:
         """Take over, start, restart what dies; return when stopped by a signal, the time limit or the removal of
@@ -90,14 +111,16 @@ class Supervisor:
         roles = [Role.WORKER] if self._order.external else [Role.WORKER, Role.SERVER]
         if self._order.external:
             self._server_was_up.set()
-        keepers = [asyncio.create_task(self._keep(role)) for role in roles]
+        self._keepers = {role: asyncio.create_task(self._keep(role)) for role in roles}
         await self._until_stopped(stop)
-        for keeper in keepers:
-            keeper.cancel()
-        await asyncio.wait(keepers)
-        await self._end(Role.WORKER, WORKER_GRACE)
+        tasks = [*self._keepers.values(), *self._background]
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        draining = [asyncio.to_thread(processes.end, old, WORKER_GRACE) for old in self._service.draining]
+        await asyncio.gather(self._end(Role.WORKER, WORKER_GRACE), *draining)
         await self._end(Role.SERVER, SERVER_GRACE)
-        self._record(supervisor=None, server=None, worker=None, ready=False)
+        self._record(supervisor=None, server=None, worker=None, draining=(), troubles=(), ready=False)
 
     def _take_over(self) -> None:
         """End what a killed supervisor left; its marks stay in the record until that is done."""
@@ -106,27 +129,104 @@ class Supervisor:
         if old is None:
             self._record(supervisor=me)
             return
-        self._record(supervisor=me, server=old.server, worker=old.worker)
-        for orphan in (old.worker, old.server):
+        self._record(supervisor=me, server=old.server, worker=old.worker, draining=old.draining)
+        for orphan in (*old.draining, old.worker, old.server):
             if processes.end(orphan, _ORPHAN_GRACE):
                 logger.warning("ended process %s of a supervisor that was killed", orphan.pid if orphan else "")
-        self._record(server=None, worker=None)
+        self._record(server=None, worker=None, draining=())
 
-    async def _keep(self, role: Role) -> None:
+    async def _keep(self, role: Role, process: asyncio.subprocess.Process | None = None) -> None:
+        """Start, wait for the end, start again, ever more slowly. `process` runs already."""
         start = self._start_server if role is Role.SERVER else self._start_worker
-        delay = _FIRST_DELAY_SECONDS
         while True:
-            began = time.monotonic()
+            self._began[role] = time.monotonic()
             try:
-                code = await (await start()).wait()
-                logger.warning("the %s ended with code %s", role, code)
+                code = await (process or await start()).wait()
+                why = f"the {role} ended with code {code}"
             except (ServiceError, OSError) as error:
-                logger.error("the %s cannot be started: %s", role, error)  # noqa: TRY400 - the message says it all
-            if time.monotonic() - began > _SETTLED_SECONDS:
-                delay = _FIRST_DELAY_SECONDS
+                why = f"the {role} cannot be started: {error}"
+            process = None
+            if time.monotonic() - self._began[role] > _SETTLED_SECONDS:
+                self._failures[role] = 0
+            delay = min(_FIRST_DELAY_SECONDS * 2 ** min(self._failures[role], 10), _LAST_DELAY_SECONDS)
+            self._failures[role] += 1
+            logger.warning("%s; started again in %.1f s", why, delay)
             self._went_down(role)
+            if self._failures[role] >= _LOOP:
+                self._tell(role, f"{why}, {self._failures[role]} times in a row; it is tried again every {delay:.1f} s")
             await asyncio.sleep(delay)
-            delay = min(delay * 2, _LAST_DELAY_SECONDS)
+
+    def _tell(self, role: Role, trouble: str | None) -> None:
+        """Set or take back the trouble of a role; the role is its first words."""
+        others = tuple(told for told in self._service.troubles if not told.startswith(f"the {role} "))
+        troubles = (*others, trouble) if trouble else others
+        if troubles != self._service.troubles:
+            self._record(troubles=troubles)
+
+    def _settle(self) -> None:
+        """Forget the failures of what has now been up for a while."""
+        for role in [role for role in self._up if self._failures[role]]:
+            if time.monotonic() - self._began[role] > _SETTLED_SECONDS:
+                self._failures[role] = 0
+                self._tell(role, None)
+
+    async def _renew_worker(self, code: str) -> None:
+        """Start a worker on new code; when it polls, the old one takes nothing new and finishes what it does. Where
+        it does not come up, the old one stays."""
+        old = self._running.get(Role.WORKER)
+        if code == self._service.worker_code or old is None or Role.WORKER not in self._up:
+            return  # a worker that is started now or later gets the new code anyway
+        logger.info("the installed code has changed to %s; a new worker is started", code)
+        try:
+            process = await self._launch_worker()
+        except OSError as error:
+            self._tell(Role.WORKER, f"the worker cannot be started on the new code {code}: {error}")
+            return
+        mark = processes.mark(process.pid)
+        self._beside(mark, there=True)
+        polls = False
+        try:
+            with suppress(TimeoutError):
+                polls = await asyncio.wait_for(self._polls(process), _RENEWAL_SECONDS)
+            if polls and self._running.get(Role.WORKER) is old and old.returncode is None:
+                self._hand_over(old, process, code)
+            elif not polls:
+                self._tell(Role.WORKER, f"the worker does not start on the new code {code}; the one before goes on")
+        finally:
+            if self._running.get(Role.WORKER) is not process and process.returncode is None:
+                process.kill()
+            self._beside(mark, there=False)
+
+    def _hand_over(self, old: asyncio.subprocess.Process, new: asyncio.subprocess.Process, code: str) -> None:
+        before = self._service.worker
+        self._keepers[Role.WORKER].cancel()
+        self._running[Role.WORKER] = new
+        self._failures[Role.WORKER] = 0
+        self._keepers[Role.WORKER] = asyncio.create_task(self._keep(Role.WORKER, new))
+        self._beside(before, there=True)
+        self._record(worker=processes.mark(new.pid), worker_code=code)
+        self._tell(Role.WORKER, None)
+        self._in_background(self._drain(old, before))
+
+    def _beside(self, mark: ProcessMark | None, *, there: bool) -> None:
+        others = tuple(other for other in self._service.draining if other != mark)
+        self._record(draining=(*others, mark) if there and mark else others)
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
+
+    async def _drain(self, old: asyncio.subprocess.Process, mark: ProcessMark | None) -> None:
+        with suppress(ProcessLookupError):
+            old.send_signal(signal.SIGUSR1)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(old.wait(), _DRAIN_LIMIT.total_seconds())
+        if mark is not None:
+            await asyncio.to_thread(processes.end, mark, WORKER_GRACE)
+        logger.info("the worker on older code has ended")
+        self._beside(mark, there=False)
 
     def _went_down(self, role: Role) -> None:
         mark = self._service.server if role is Role.SERVER else self._service.worker
@@ -144,6 +244,8 @@ class Supervisor:
             self._ports = dev_server.choose_ports(self._ports)
             command = dev_server.server_command(binary, self._ports, self._files)
             process = await self._spawn(Role.SERVER, command, pass_descriptor=descriptor)
+            self._running[Role.SERVER] = process
+            self._record(server=processes.mark(process.pid))
         finally:
             os.close(descriptor)  # from here on the lock is the server's alone
         await self._server_up(process, binary, version)
@@ -194,19 +296,30 @@ class Supervisor:
 
     async def _start_worker(self) -> asyncio.subprocess.Process:
         await self._server_was_up.wait()
+        code = await asyncio.to_thread(fingerprint)
+        process = await self._launch_worker()
+        self._running[Role.WORKER] = process
+        self._record(worker=processes.mark(process.pid), worker_code=code)
+        if await self._polls(process):
+            self._up.add(Role.WORKER)
+            self._record(ready=self._is_ready())
+        return process
+
+    async def _launch_worker(self) -> asyncio.subprocess.Process:
         ready_file = self._files.worker_ready
         ready_file.unlink(missing_ok=True)
         command = [*self._order.worker_command, "--state", str(self._files.state)]
         command += ["--address", self._service.address, "--namespace", self._service.namespace]
-        self._record(worker_code=await asyncio.to_thread(fingerprint))
-        process = await self._spawn(Role.WORKER, [*command, "--ready-file", str(ready_file)])
+        return await self._spawn(Role.WORKER, [*command, "--ready-file", str(ready_file)])
+
+    async def _polls(self, process: asyncio.subprocess.Process) -> bool:
+        """Wait until the worker says that it polls (True), or has ended."""
+        ready_file = self._files.worker_ready
         while process.returncode is None:
             if ready_file.exists() and ready_file.read_text(errors="replace").strip() == str(process.pid):
-                self._up.add(Role.WORKER)
-                self._record(ready=self._is_ready())
-                break
+                return True
             await asyncio.sleep(_READY_POLL_SECONDS)
-        return process
+        return False
 
     async def _spawn(
         self, role: Role, command: Sequence[str], *, pass_descriptor: int | None = None
@@ -214,7 +327,7 @@ class Supervisor:
         external_worker = role is Role.WORKER and not self._service.embedded
         log_path = self._service.server_log if role is Role.SERVER else self._service.worker_log
         with open_log(log_path) as log:
-            process = await asyncio.create_subprocess_exec(
+            return await asyncio.create_subprocess_exec(
                 *command,
                 cwd=self._files.directory if role is Role.SERVER else self._files.state,
                 env=processes.service_environment(
@@ -226,9 +339,6 @@ class Supervisor:
                 start_new_session=True,
                 pass_fds=() if pass_descriptor is None else (pass_descriptor,),
             )
-        self._running[role] = process
-        self._record(**{role: processes.mark(process.pid)})
-        return process
 
     async def _end(self, role: Role, grace: timedelta) -> None:
         process = self._running.get(role)
@@ -251,9 +361,17 @@ class Supervisor:
         while self._files.supervisor_lock.exists() and (left := deadline - time.monotonic()) > 0:
             for log in (self._service.worker_log, self._service.server_log):
                 await asyncio.to_thread(rotate_log, log)
+            self._settle()
+            await self._look_at_code()
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), min(left, _FOLDER_POLL_SECONDS))
                 return
+
+    async def _look_at_code(self) -> None:
+        if self._renewal is not None and not self._renewal.done():
+            return
+        if (code := await asyncio.to_thread(self._watch.changed)) is not None:
+            self._renewal = self._in_background(self._renew_worker(code))
 
     def _is_ready(self) -> bool:
         return Role.WORKER in self._up and (Role.SERVER in self._up or not self._service.embedded)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+import shutil
 import signal
 import socket
 import stat
@@ -20,9 +22,10 @@ import pytest
 from temporalio.api.enums.v1 import WorkflowExecutionStatus
 from temporalio.client import Client
 
-from cli import dev_server, processes
+from cli import access, dev_server, processes
 from cli.credentials import remove_credentials
 from cli.exits import ServiceError
+from cli.finding import State
 from cli.service import (
     Ports,
     Service,
@@ -34,6 +37,7 @@ from cli.service import (
     state_directory,
     stop,
 )
+from cli.service_checks import service_findings
 from cli.service_record import (
     LOG_LIMIT_BYTES,
     ProcessMark,
@@ -459,6 +463,76 @@ def test_a_worker_that_cannot_start_is_told_with_its_log_and_nothing_is_left(sta
         ensure(state, broken, ports=free_ports())
     assert dev_server.servers_of(ServiceFiles(state)) == []
     assert not is_locked(ServiceFiles(state).supervisor_lock)
+
+
+@pytest.mark.end_to_end
+def test_what_does_not_stay_up_is_told_and_forgotten_when_it_does(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "worker.py"
+    script.write_text(WORKER)
+    ensure(state, [sys.executable, str(script)], ports=free_ports())
+    script.write_text("raise SystemExit('a broken installation')")
+    service = inspect(state)
+    assert service is not None
+    kill(service.worker_pid)
+    eventually(lambda: bool((inspect(state) or service).troubles))
+    told = inspect(state)
+    assert told is not None
+    assert not told.ready
+    assert re.search(r"the worker ended with code 1, \d+ times in a row; it is tried again every", told.troubles[0])
+    assert "orchestrate doctor" in (access.troubles(told) or "")
+    found = {finding.state for finding in service_findings(state) if finding.name in ("restarts", "worker")}
+    assert found == {State.FAULT}
+    script.write_text(WORKER)
+    eventually(lambda: not (inspect(state) or told).troubles, seconds=40)
+
+
+@pytest.mark.end_to_end
+def test_new_code_gets_a_new_worker_and_the_old_one_finishes(state: Path, tmp_path: Path) -> None:
+    """An installation of its own, so that its code can be changed."""
+    installed = tmp_path / "installed"
+    for room in ("baton", "cli"):
+        shutil.copytree(ROOT / room, installed / room, ignore=shutil.ignore_patterns("__pycache__"))
+    busy = tmp_path / "busy"
+    finishing = WORKER.replace(
+        "signal.pause()",
+        "def drain(*_):\n    while pathlib.Path(BUSY).exists():\n        time.sleep(0.05)\n    sys.exit(0)\n"
+        "signal.signal(signal.SIGUSR1, drain)\nsignal.pause()",
+    )
+    (installed / "worker.py").write_text(f"import sys, time\nBUSY = {str(busy)!r}\n{finishing}")
+    busy.write_text("")
+    start = "import sys; from pathlib import Path; from cli.service import Ports, ensure; "
+    start += f"ensure(Path(sys.argv[1]), ports=Ports(**{free_ports().model_dump()}))"
+    subprocess.run([sys.executable, "-c", start, str(state)], cwd=installed, check=True, timeout=60)
+    first = ready_again(state)
+
+    def now() -> Service:
+        return inspect(state) or first
+
+    # Code that does not start changes nothing.
+    (installed / "worker.py").write_text("raise SystemExit('half installed')")
+    eventually(lambda: bool(now().troubles), seconds=30)
+    assert "does not start on the new code" in now().troubles[0]
+    assert now().worker == first.worker
+    assert living(first.worker_pid) == [first.worker_pid]
+
+    (installed / "worker.py").write_text(f"import sys, time\nBUSY = {str(busy)!r}\n{finishing}\n# newer\n")
+    eventually(lambda: now().worker_pid not in (None, first.worker_pid), seconds=30)
+    second = now()
+    assert second.ready
+    assert not second.troubles
+    assert second.worker_code != first.worker_code
+    assert (second.server_pid, second.worker_restarts) == (first.server_pid, 0)
+    assert [mark.pid for mark in second.draining] == [first.worker_pid]
+    assert living(first.worker_pid) == [first.worker_pid]
+    busy.unlink()
+    eventually(lambda: not now().draining)
+    assert living(first.worker_pid) == []
+    # The new one is looked after as the old one was.
+    kill(second.worker_pid)
+    eventually(lambda: now().worker_pid not in (None, second.worker_pid) and now().ready)
+    assert now().worker_code == second.worker_code
 
 
 @pytest.mark.end_to_end
