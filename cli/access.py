@@ -8,10 +8,13 @@ from datetime import timedelta
 from pathlib import Path
 
 from cli import processes
+from cli.checks import workers_elsewhere
 from cli.connection import unreachable
+from cli.credentials import NAMES
 from cli.exits import Refused, ServiceError
 from cli.service import Service, configured, ensure, inspect, save_credentials
 from cli.service_record import ServiceFiles
+from cli.terminal import remark
 
 _REMOTE_LIMIT = timedelta(seconds=5)
 _NOTHING_RUNS = "no Baton service runs here; start it with: orchestrate up (tasks that were running go on then)"
@@ -60,8 +63,25 @@ def working(state: Path) -> Service:
         raise Refused(f"the Temporal configuration cannot be used: {error}") from error
     if server is not None and not answered:
         raise Refused(unreachable(server["target_host"], embedded=False))
+    if server is not None and workers_elsewhere(os.environ):
+        return Service(
+            address=server["target_host"], namespace=server["namespace"], embedded=False, directory=state / "service"
+        )
+    if not any(os.environ.get(name) for name in NAMES) and ServiceFiles(state).credentials.is_file():
+        remark("No API key here: the one that the service keeps since an earlier command is used (down forgets it).")
     save_credentials(state, os.environ)
     return ensure(state)
+
+
+def configured_elsewhere(stopped: Service | None) -> str | None:
+    """What `down` says of a configured server, which it never stops; None where there is none."""
+    try:
+        server = configured()
+    except ServiceError:
+        return None
+    if server is None or (stopped is not None and stopped.embedded and stopped.address == server["target_host"]):
+        return None
+    return f"The Temporal server at {server['target_host']} is not ours and goes on."
 
 
 def page(service: Service, task_id: str) -> str | None:

@@ -150,11 +150,25 @@ def resolved(layers: "Sequence[Layer]") -> "Settings":
 
 def check_credentials(environment: Mapping[str, str], saved: Path) -> None:
     """A key or another base URL is at hand, here or in the file that the running service uses."""
+    if workers_elsewhere(environment):
+        return
     if not any(environment.get(name) for name in KEYS) and not saved.is_file():
         raise Refused(
             "no API key: set ANTHROPIC_API_KEY (export ANTHROPIC_API_KEY=…), or ANTHROPIC_BASE_URL for a server of "
             "your own. To see a whole run without a key: orchestrate demo"
         )
+
+
+def workers_elsewhere(environment: Mapping[str, str]) -> bool:
+    """Whether tasks are done by workers on other hosts: `BATON_LOCAL_WORKER=off`, for a configured Temporal only."""
+    chosen = environment.get("BATON_LOCAL_WORKER", "on")
+    if chosen not in ("on", "off"):
+        raise Refused(f"BATON_LOCAL_WORKER is {chosen!r}: only 'on' and 'off' have a meaning")
+    if chosen == "on":
+        return False
+    from cli.connection import configured
+
+    return configured() is not None
 
 
 def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:

@@ -9,7 +9,12 @@ CHOSEN_BY = "BATON_STATE_DIR"
 
 def state_path() -> Path:
     """`$BATON_STATE_DIR`, else the user's state folder of the platform; it may be missing."""
-    return _chosen("") or _platform_folder("baton")
+    return _chosen("") or default_state_path()
+
+
+def default_state_path() -> Path:
+    """The user's state folder of the platform."""
+    return _platform_folder("baton")
 
 
 def demo_state_path() -> Path:

@@ -55,7 +55,9 @@ def service_environment(
 
 
 def _may_stay(name: str) -> bool:
-    return name != "PYTHONPATH" and not (name.startswith("OTEL_EXPORTER_") and name.endswith("_HEADERS"))
+    return name not in ("PYTHONPATH", "NOTIFY_SOCKET") and not (
+        name.startswith("OTEL_EXPORTER_") and name.endswith("_HEADERS")
+    )
 
 
 def mark(pid: int) -> ProcessMark | None:

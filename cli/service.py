@@ -41,6 +41,7 @@ __all__ = [
     "configured",
     "connect",
     "ensure",
+    "foreground_command",
     "inspect",
     "last_ports",
     "normalised",
@@ -55,6 +56,7 @@ _PROBE_LIMIT = timedelta(seconds=1)
 _REMOTE_PROBE_LIMIT = timedelta(seconds=5)
 _POLL_SECONDS = 0.05
 _HOPELESS_RESTARTS = 4
+_DETACH = "--detach"
 
 
 def state_directory() -> Path:
@@ -117,11 +119,12 @@ def ensure(
                 raise ServiceError(_failure(files))
         except ServiceError:
             _stop(files)  # nothing is left behind
+            remove_credentials(files.state)
             raise
         return started
 
 
-def stop(state: Path) -> bool:
+def stop(state: Path, *, keep_credentials: bool = False) -> bool:
     """End the service and everything it started, also what a killed supervisor left; remove the credentials.
 
     Running tasks go on when it is started again. Returns whether anything ran.
@@ -130,7 +133,18 @@ def stop(state: Path) -> bool:
     if not files.directory.is_dir():
         return False
     with exclusive(files.start_lock, _LOCK_LIMIT):
-        return _stop(files)
+        ran = _stop(files)
+        if not keep_credentials:
+            remove_credentials(files.state)
+        return ran
+
+
+def foreground_command(state: Path) -> list[str]:
+    """The command that runs the supervisor until it is told to stop, for the server that is configured now."""
+    files = ServiceFiles(state.resolve())
+    files.create()
+    command = _supervisor_command(files, None, None, None, configured())
+    return [word for word in command if word != _DETACH]
 
 
 def _stop(files: ServiceFiles) -> bool:
@@ -149,7 +163,6 @@ def _stop(files: ServiceFiles) -> bool:
     for orphan in dev_server.servers_of(files):
         ran |= processes.end(orphan, SERVER_GRACE)
     files.worker_ready.unlink(missing_ok=True)
-    remove_credentials(files.state)
     return ran
 
 
@@ -192,7 +205,7 @@ def _supervisor_command(
     exit_after: timedelta | None,
     external: ClientConnectConfig | None,
 ) -> list[str]:
-    command = [*python_command("cli.supervisor"), "--detach", "--state", str(files.state)]
+    command = [*python_command("cli.supervisor"), _DETACH, "--state", str(files.state)]
     if external is None:
         # Before anything is started, so that the reason is in the message and not in a log.
         dev_server.server_binary()

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.exits import Refused
 from cli.terminal import Line, Tone, remark, show, show_json
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ _UP = """\b
 Examples:
   orchestrate up
   TEMPORAL_ADDRESS=temporal.example:7233 orchestrate up
+  orchestrate up --systemd          write a user unit, and enable it if you agree
+  orchestrate up --systemd --yes    without asking
 """
 _DOWN = """\b
 Examples:
@@ -63,11 +66,23 @@ def demo(
     raise typer.Exit(code)
 
 
-def up(as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False) -> None:
+def up(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_unit: Annotated[bool, typer.Option("--systemd", help="As a unit of your systemd, from login on.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --systemd: enable it without asking.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="With --systemd: overwrite an edited unit.")] = False,
+) -> None:
     """Start what is needed and show where it is."""
     from cli.access import working
     from cli.places import state_path
 
+    if as_unit:
+        from cli.unit_installation import install
+
+        if not install(state_path(), enable=yes, force=force):
+            return
+    elif yes or force:
+        raise Refused("--yes and --force belong to --systemd")
     service = working(state_path())
     if as_json:
         show_json(service.model_dump(mode="json"))
@@ -80,12 +95,20 @@ def down(
 ) -> None:
     """Stop the service."""
     from cli import demonstration
+    from cli.access import configured_elsewhere
     from cli.places import demo_state_path, state_path
-    from cli.service import stop
+    from cli.service_record import ServiceFiles
+    from cli.unit_installation import still_enabled, stop_all
 
-    ran = demonstration.stop_service(demo_state_path()) if of_demo else stop(state_path())
+    state = demo_state_path() if of_demo else state_path()
+    record = ServiceFiles(state).read()
+    ran = demonstration.stop_service(state) if of_demo else stop_all(state)
     what = "the demo's service" if of_demo else "the service"
-    show([Line(f"Stopped {what}." if ran else f"Nothing to stop: {what} does not run.")])
+    where = f" (its Temporal was {record.address})" if record is not None else ""
+    lines = [Line(f"Stopped {what}{where}." if ran else f"Nothing to stop: {what} does not run.")]
+    if not of_demo:
+        lines += [Line(told) for told in (configured_elsewhere(record), still_enabled(state)) if told]
+    show(lines)
 
 
 def _service_lines(service: "Service") -> list[Line]:
@@ -96,7 +119,16 @@ def _service_lines(service: "Service") -> list[Line]:
     ]
     if service.ui_url:
         lines.append(Line(f"Web UI      {service.ui_url}", indent=1))
+    lines.append(Line(f"API key     {_key_line(service)}", indent=1))
     lines.append(Line(f"worker log  {service.worker_log}", indent=1))
     if service.embedded:
         lines.append(Line(f"server log  {service.server_log}", indent=1))
     return lines
+
+
+def _key_line(service: "Service") -> str:
+    from cli.model_check import saved_credentials
+    from cli.service_record import ServiceFiles
+
+    saved = saved_credentials(ServiceFiles(service.directory.parent))
+    return f"{' and '.join(saved)}, kept for the worker" if saved else "none: export ANTHROPIC_API_KEY=…, then up again"

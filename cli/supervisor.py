@@ -27,6 +27,7 @@ from cli.code_version import fingerprint
 from cli.code_watch import CodeWatch
 from cli.dev_server import Ports
 from cli.exits import ServiceError
+from cli.service_manager import notify_ready
 from cli.service_record import (
     SERVER_GRACE,
     WORKER_GRACE,
@@ -268,7 +269,8 @@ class Supervisor:
         moved = self._service.address != address
         self._up.add(Role.SERVER)
         ui_url = f"http://{dev_server.HOST}:{self._ports.ui}"
-        self._record(address=address, ui_url=ui_url, server_version=version, ready=self._is_ready())
+        self._record(address=address, ui_url=ui_url, server_version=version)
+        self._record_ready()
         self._server_was_up.set()
         worker = self._running.get(Role.WORKER)
         if moved and worker is not None and worker.returncode is None:
@@ -302,7 +304,7 @@ class Supervisor:
         self._record(worker=processes.mark(process.pid), worker_code=code)
         if await self._polls(process):
             self._up.add(Role.WORKER)
-            self._record(ready=self._is_ready())
+            self._record_ready()
         return process
 
     async def _launch_worker(self) -> asyncio.subprocess.Process:
@@ -373,8 +375,11 @@ class Supervisor:
         if (code := await asyncio.to_thread(self._watch.changed)) is not None:
             self._renewal = self._in_background(self._renew_worker(code))
 
-    def _is_ready(self) -> bool:
-        return Role.WORKER in self._up and (Role.SERVER in self._up or not self._service.embedded)
+    def _record_ready(self) -> None:
+        ready = Role.WORKER in self._up and (Role.SERVER in self._up or not self._service.embedded)
+        self._record(ready=ready)
+        if ready:
+            notify_ready()
 
     def _record(self, **changes: object) -> None:
         self._service = self._service.model_copy(update=changes)

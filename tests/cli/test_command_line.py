@@ -172,6 +172,20 @@ def test_no_key_is_refused_with_the_ways_out(
     assert "orchestrate demo" in refused.stderr
 
 
+def test_workers_elsewhere_need_a_configured_server(
+    orchestrate: Orchestrate, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    monkeypatch.setenv("BATON_LOCAL_WORKER", "off")
+    assert "no API key" in orchestrate("Modernise it").output
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:9")
+    refused = orchestrate("Modernise it")
+    assert refused.exit_code == 2
+    assert "127.0.0.1:9 does not answer" in refused.output
+    monkeypatch.setenv("BATON_LOCAL_WORKER", "maybe")
+    assert "only 'on' and 'off'" in orchestrate("Modernise it").output
+
+
 def test_every_fault_of_a_plan_is_named(orchestrate: Orchestrate, repository: Path) -> None:
     steps = [
         {"step": 1, "agent_type": "a", "description": "d", "items": ["missing.py"], "depends_on": [9]},
