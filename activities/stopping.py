@@ -4,6 +4,7 @@ import asyncio
 import signal
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 from temporalio.worker import Worker
 
@@ -30,7 +31,8 @@ class Stopping:
         await self._asked.wait()
         ended = asyncio.gather(*(worker.shutdown() for worker in workers))
         at_once = asyncio.create_task(self._at_once.wait())
-        await asyncio.wait({ended, at_once}, return_when=asyncio.FIRST_COMPLETED)
+        first: set[asyncio.Future[Any]] = {ended, at_once}
+        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
         at_once.cancel()
         await asyncio.wait({ended}, timeout=STOP_GRACE.total_seconds())
         if not ended.done():
