@@ -204,8 +204,9 @@ class Supervisor:
         self._running[Role.WORKER] = new
         self._failures[Role.WORKER] = 0
         self._keepers[Role.WORKER] = asyncio.create_task(self._keep(Role.WORKER, new))
-        self._beside(before, there=True)
-        self._record(worker=processes.mark(new.pid), worker_code=code)
+        mark = processes.mark(new.pid)
+        others = [other for other in (*self._service.draining, before) if other is not None and other != mark]
+        self._record(worker=mark, worker_code=code, draining=tuple(others))
         self._tell(Role.WORKER, None)
         self._in_background(self._drain(old, before))
 
