@@ -48,8 +48,15 @@ unit: setup
 end-to-end: setup $(SDISTS)/.ready
 	$(BIN)/python -m pytest -q -m end_to_end -n 2
 
-bench: setup
-	$(BIN)/python -m benchmarks
+# What others need for the comparison has an environment of its own: tests never see it.
+COMPARED := $(VENV)/compared
+$(COMPARED)/.ready: $(VENV)/.ready
+	$(PYTHON) -m venv $(COMPARED)
+	$(COMPARED)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt '.[bench]'
+	@touch $@
+
+bench: setup $(COMPARED)/.ready
+	$(BIN)/python -m benchmarks --others $(COMPARED)/bin/python --json build/benchmarks.json
 
 clean:
 	rm -rf $(VENV) build *.egg-info

@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: every measurement, one table each, and all figures in one JSON file."""
+"""`python -m benchmarks`: every measurement, one table each, all figures in one JSON file, and the page about them."""
 
 import argparse
 import asyncio
@@ -6,21 +6,26 @@ import json
 import os
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
 from temporalio.testing import WorkflowEnvironment
 
-from benchmarks import commands, growth, handoffs, overload, repositories
+from benchmarks import commands, growth, handoffs, others, overload, parallel, recovery, repositories, scale, turns
+from benchmarks.markdown import machine, write
 from benchmarks.table import Row, show
 from cli.dev_server import server_binary
-from cli.service import ensure, stop
+from tests.end_to_end.bench import Bench, running_bench
 from tests.workflows.conftest import TUNING
 from tests.workflows.rig import running_rig
 
+Tables = dict[str, list[Row]]
 
-async def _in_process(folder: Path) -> dict[str, list[Row]]:
+
+async def _in_process(folder: Path) -> Tables:
     """What is measured with the workflows in this process, against a server of its own."""
     server = await WorkflowEnvironment.start_local(
         dev_server_existing_path=str(server_binary()),
@@ -35,29 +40,92 @@ async def _in_process(folder: Path) -> dict[str, list[Row]]:
         }
 
 
+class Measurements:
+    """The groups by name. Those with whole processes each have a service of their own, in a folder of their own."""
+
+    def __init__(self, folder: Path, others: Path) -> None:
+        self._folder = folder
+        self._others = others
+
+    def groups(self) -> dict[str, Callable[[], Tables]]:
+        """What can be measured, in the order of the page."""
+        return {
+            "parallel": self._parallel,
+            "recovery": self._recovery,
+            "turns": self._turns,
+            "scale": self._scale,
+            "repositories": self._repositories,
+            "growth": self._growth,
+            "commands": self._commands,
+            "overload": lambda: {"Fifteen minutes of overload": overload.measure()},
+        }
+
+    def _parallel(self) -> Tables:
+        with running_bench(self._folder / "parallel") as bench:
+            return {"Wall time against model time": asyncio.run(parallel.measure(bench, self._folder / "projects"))}
+
+    def _recovery(self) -> Tables:
+        with running_bench(self._folder / "recovery") as bench:
+            return {"Recovery": asyncio.run(recovery.measure(bench, self._folder / "killed"))}
+
+    def _turns(self) -> Tables:
+        with running_bench(self._folder / "turns") as bench:
+            rows, paces = asyncio.run(turns.measure(bench, self._folder / "turned"))
+        compared = others.measure(self._others, self._folder / "others", paces)
+        return {"Cost of a turn": rows, "The same loop elsewhere": compared}
+
+    def _scale(self) -> Tables:
+        with running_bench(self._folder / "scale") as bench:
+            return {"Cost of an item": asyncio.run(scale.measure(bench, self._folder / "items"))}
+
+    def _repositories(self) -> Tables:
+        return {"Git work in a large repository": asyncio.run(repositories.measure(self._folder / "repositories"))}
+
+    def _growth(self) -> Tables:
+        (self._folder / "rig").mkdir()
+        return asyncio.run(_in_process(self._folder / "rig"))
+
+    def _commands(self) -> Tables:
+        def measure(bench: Bench) -> list[Row]:
+            return commands.measure(bench.state)
+
+        with running_bench(self._folder / "commands") as bench:
+            return {"Commands, as whole processes": measure(bench)}
+
+
 def main() -> None:
-    """Measure, print, and write the figures where `--json` says."""
+    """Measure, print, and write the figures where `--json` and `--markdown` say."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to FILE")
+    parser.add_argument("--markdown", type=Path, metavar="PAGE", help="replace the figures in PAGE, between its marks")
+    parser.add_argument(
+        "--others",
+        type=Path,
+        default=Path(".venv/compared/bin/python"),
+        metavar="PYTHON",
+        help="interpreter that has the extra `bench`, for the comparison",
+    )
+    parser.add_argument("--only", nargs="+", metavar="GROUP", help="parallel, recovery, turns, …")
     options = parser.parse_args()
-    console = Console(width=130)
-    with tempfile.TemporaryDirectory(prefix="baton-bench-") as scratch:
-        folder = Path(scratch)
-        (folder / "rig").mkdir()
-        tables = asyncio.run(_in_process(folder / "rig"))
-        tables["Fifteen minutes of overload"] = overload.measure()
-        state = folder / "state"
-        ensure(state, embedded_only=True)
-        try:
-            tables["Git work in a large repository"] = asyncio.run(repositories.measure(folder / "repositories"))
-            tables["Commands, as whole processes"] = commands.measure(state)
-        finally:
-            stop(state)
-    for title, rows in tables.items():
-        show(title, rows, console)
+    console = Console(width=150)
+    at_start = machine()
+    tables: Tables = {}
+    with tempfile.TemporaryDirectory(prefix="baton-bench-", ignore_cleanup_errors=True) as scratch:
+        groups = Measurements(Path(scratch), options.others).groups()
+        if unknown := set(options.only or ()) - groups.keys():
+            parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(groups)}")
+        for name in options.only or groups:
+            started = time.monotonic()
+            for title, rows in groups[name]().items():
+                tables[title] = rows
+                show(title, rows, console)
+            console.print(f"{name}: {time.monotonic() - started:.0f} s\n")
     if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
         figures = {title: [asdict(row) for row in rows] for title, rows in tables.items()}
-        options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+        options.json.write_text(json.dumps({"machine": at_start, "tables": figures}, indent=2) + "\n", encoding="utf-8")
+    if options.markdown:
+        write(options.markdown, tables, at_start)
     sys.stdout.flush()
     os._exit(0)  # temporalio on CPython 3.11 may abort in the interpreter's own shutdown
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
+MARKS = {True: "met", False: "NOT met", None: ""}
+
 
 @dataclass(frozen=True)
 class Row:
@@ -23,6 +25,6 @@ def show(title: str, rows: Sequence[Row], console: Console) -> None:
     for name in ("figure", "value", "goal", ""):
         table.add_column(name)
     for row in rows:
-        table.add_row(row.what, row.value, row.goal, {True: "met", False: "NOT met", None: ""}[row.met])
+        table.add_row(row.what, row.value, row.goal, MARKS[row.met])
     console.print(table)
     console.print()

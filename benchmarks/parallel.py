@@ -1,0 +1,77 @@
+"""Wall time of whole tasks against the critical path of model time, with real processes; memory on the way; and how
+long a step's dependant waits."""
+
+import statistics
+import time
+from itertools import pairwise
+from pathlib import Path
+
+from baton.states import TaskState
+from benchmarks.pacing import Paced, one_after_another, side_by_side
+from benchmarks.processes import Use, watched
+from benchmarks.table import Row
+from tests.end_to_end.bench import Bench, run
+
+ANSWER_SECONDS = 1.0
+TURNS = 20
+GOALS = {8: 1.05}
+CHAIN, CHAIN_TURNS = 5, 3
+
+
+async def measure(bench: Bench, folder: Path) -> list[Row]:
+    """Tasks of independent steps with few and many agents, and one of steps in a chain."""
+    rows = []
+    for agents in (1, 8, 30):
+        rows += await _side_by_side(bench, folder / f"agents-{agents}", agents)
+    return [*rows, await _dependants(bench, folder / "chain")]
+
+
+async def _side_by_side(bench: Bench, folder: Path, agents: int) -> list[Row]:
+    given, model = side_by_side(folder, agents, TURNS), Paced(ANSWER_SECONDS)
+    with bench.api(model, keep=False), watched(bench.service) as use:
+        started = time.monotonic()
+        result = await run(await bench.client(), given, f"bench-parallel-{agents}")
+        wall = time.monotonic() - started
+    assert (result.state, result.items.changed) == (TaskState.DONE, agents * TURNS), result
+    critical = model.longest_life
+    ratio, working = wall / critical, model.seconds / critical
+    goal = GOALS.get(agents)
+    what = f"{agents} agent{'s' * (agents > 1)}"
+    return [
+        Row(
+            f"{what}, task from start to end",
+            f"{wall:.1f} s for {critical:.1f} s of model time: {ratio:.2f}",
+            f"at most {goal}" if goal else "",
+            ratio <= goal if goal else None,
+        ),
+        Row(f"{what}, first call to last answer", f"{model.seconds:.1f} s: {working:.2f}"),
+        Row(f"{what}, from start to first call, from last answer to end", _edges(model, started, wall)),
+        Row(f"{what}, most memory", _memory(use)),
+        Row(f"{what}, processor time per turn", _processor(use, agents * TURNS)),
+    ]
+
+
+def _edges(model: Paced, started: float, wall: float) -> str:
+    first = min(call.begun for call in model.calls) - started
+    last = started + wall - max(call.ended for call in model.calls)
+    return f"{first:.2f} s, {last:.2f} s"
+
+
+def _memory(use: Use) -> str:
+    return f"worker {use.worker_mb:.0f} MB, server {use.server_mb:.0f} MB"
+
+
+def _processor(use: Use, turns: int) -> str:
+    worker, git, server = (1000 * seconds / turns for seconds in (use.worker_cpu, use.children_cpu, use.server_cpu))
+    return f"worker {worker:.0f} ms, git {git:.0f} ms, server {server:.0f} ms"
+
+
+async def _dependants(bench: Bench, folder: Path) -> Row:
+    given, model = one_after_another(folder, CHAIN, CHAIN_TURNS), Paced(ANSWER_SECONDS / 4)
+    with bench.api(model, keep=False):
+        result = await run(await bench.client(), given, "bench-chain")
+    assert (result.state, result.agents) == (TaskState.DONE, CHAIN), result
+    lives = sorted(model.by_agent().values(), key=lambda life: life[0].begun)
+    waits = [after[0].begun - before[-1].ended for before, after in pairwise(lives)]
+    value = f"{statistics.median(waits):.2f} s (least {min(waits):.2f}, most {max(waits):.2f})"
+    return Row("from a step's last answer to its dependant's first call: tools, merge, workspace", value)
