@@ -21,7 +21,8 @@ from baton.names import (
     STALLED,
 )
 
-HEARTBEAT = timedelta(seconds=10)
+HEARTBEAT = timedelta(seconds=7)
+"""The next attempt of what a killed worker did begins after it, and a second for the retry: under ten in all."""
 NEVER_RETRIED = [
     BAD_INPUT,
     NEEDS_PERSON,
