@@ -28,10 +28,11 @@ with workflow.unsafe.imports_passed_through():
     from baton.states import AgentEnd, StepStatusWord
     from baton.status_changes import with_step
     from workflows.attention import HeldBack
+    from workflows.failures import raise_if_cancelled
     from workflows.merging import MergeQueue
     from workflows.review import Supervision
     from workflows.run_steps import run_commands
-    from workflows.task_run import TaskRun, raise_if_cancelled
+    from workflows.task_run import TaskRun
 
 HEAD_START = timedelta(seconds=20)
 """The first of several chains gets so much time to have its prompt cached before the others start."""
@@ -208,7 +209,7 @@ class Execution:
             run.show()
             assignment = self._assignment(step, unit, start)
             try:
-                result = await run.agent(assignment, f"{run.task_id}/step-{unit.label}", self._share(unit))
+                result = await run.chains.run(assignment, f"{run.task_id}/step-{unit.label}", self._share(unit))
             except HeldBack:
                 run.books.return_agent()
                 raise

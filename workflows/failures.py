@@ -1,4 +1,6 @@
-"""What a failure says: its type, which decides who reacts, and its reason in words."""
+"""What a failure says: its type, which decides who reacts, and its reason in words; and whether it is the end."""
+
+import asyncio
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
@@ -23,3 +25,9 @@ def reason_of(error: BaseException) -> str:
     """What went wrong, in the words of the cause; short enough to be shown."""
     cause = error.cause if isinstance(error, ActivityError) else error
     return str(cause or error)[:1000]
+
+
+def raise_if_cancelled() -> None:
+    """A cancellation can be swallowed by an activity that completes in the same moment; so it is looked for again."""
+    if workflow.cancellation_reason() is not None:
+        raise asyncio.CancelledError

@@ -79,11 +79,11 @@ class Integration:
             self._verdicts,
             shown(comparison),
         )
-        self._integrator = await run.agent(assignment, f"{run.task_id}/integrate")
+        self._integrator = await run.chains.run(assignment, f"{run.task_id}/integrate")
         if was_cancelled(self._integrator):
             raise asyncio.CancelledError
         run.knowledge = self._integrator.knowledge
-        merged = await run.merge((assignment.workspace,), None, "Integrate the steps")
+        merged = await run.host.merge((assignment.workspace,), None, "Integrate the steps")
         if merged.merged:
             await self._compare_gates("integrated")
             plan = await self._repaired(plan)
@@ -128,7 +128,7 @@ class Integration:
     async def _compare_gates(self, workspace: str) -> None:
         baseline = await self._base_gates() if workflow.patched(BASELINE_FIRST) else ()
         vanishing = watched(self._run.plan) if self._run.plan is not None else ()
-        found = await self._run.gates(self._run.head, workspace, baseline, vanishing)
+        found = await self._run.host.gates(self._run.head, workspace, baseline, vanishing)
         self._gates, self._run.sizes = found.results, found.sizes
         self._run.verdicts = self._verdicts = tuple(compare(await self._base_gates(), self._gates))
         for verdict in self._verdicts:
@@ -136,7 +136,7 @@ class Integration:
             self._run.happened(f"gate {verdict.name}: {word}" + (f" ({verdict.detail})" if verdict.detail else ""))
 
     async def _take_baseline(self) -> tuple[GateResult, ...]:
-        found = await self._run.gates(self._run.opened.base_commit, "baseline")
+        found = await self._run.host.gates(self._run.opened.base_commit, "baseline")
         self._run.baseline, self._run.sizes_before = found.results, found.sizes
         return found.results
 

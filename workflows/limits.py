@@ -79,7 +79,7 @@ class Limits:
             # Who pauses needs no successor: it waits as it is.
             direction = Direction(kind="lease") if event.kind == "lease" else None
         if direction is not None:
-            await self._run.direct(event.workflow_id, direction)
+            await self._run.chains.direct(event.workflow_id, direction)
             return
         self._waiting[event.workflow_id] = event
         await self.look()
@@ -93,14 +93,14 @@ class Limits:
     async def look(self) -> None:
         """Serve those that wait; ask a person, or go by `onLimit`, when nobody can go on."""
         for workflow_id, direction in self.served():
-            await self._run.direct(workflow_id, direction)
+            await self._run.chains.direct(workflow_id, direction)
 
     def served(self) -> Directions:
         """What those that wait are to be told now."""
         answers = {name: self._answer(event) for name, event in self._waiting.items()}
         starts = [role for role in self._starts if self.reason(role) is not None]
         stuck = [name for name, answer in answers.items() if answer is None]
-        works = any(name not in stuck for name in self._run.running_chains())
+        works = any(name not in stuck for name in self._run.chains.names())
         if not stuck and not starts:
             self._drop_question()
         elif not works and self.over is None:
@@ -178,7 +178,7 @@ class Limits:
 
     def _share(self) -> Decimal:
         """Those that run share what is left."""
-        return Decimal(1) / max(1, len(self._run.running_chains()))
+        return Decimal(1) / max(1, len(self._run.chains.names()))
 
     def _refusal(self, event: AgentEvent) -> Direction:
         if event.kind == "lease":

@@ -96,7 +96,7 @@ class MergeQueue:
         head of the result then)."""
         async with self._turn(step.step):
             before = self.run.head
-            merged = await self.run.merge(branches, step.step, report.commit_subject(step))
+            merged = await self.run.host.merge(branches, step.step, report.commit_subject(step))
             if merged.merged and self._checks and checked_on != before:
                 verdicts = await self.verdicts(merged.commit, f"merged-{step.step}", patient=False)
                 self.run.after_merges[step.step] = verdicts
@@ -117,7 +117,7 @@ class MergeQueue:
             return ()
         names = {gate.name for gate in chosen}
         known = self._known or tuple(result for result in baseline if result.name in names)
-        now = (await run.gates(commit, workspace, known, chosen=chosen)).results
+        now = (await run.host.gates(commit, workspace, known, chosen=chosen)).results
         if not patient:
             self._known = now
         return tuple(compare(known, now))
@@ -252,7 +252,7 @@ class _Settlement:
         ).model_copy(update={"generation": agents + 1})
         try:
             async with self._queue.slots:
-                result = await run.agent(assignment, f"{run.task_id}/{self._workspace}", SHARE)
+                result = await run.chains.run(assignment, f"{run.task_id}/{self._workspace}", SHARE)
         except HeldBack:
             run.books.return_agent()
             raise

@@ -29,13 +29,13 @@ with workflow.unsafe.imports_passed_through():
     from workflows.attention import HeldBack
     from workflows.closing import close, discard
     from workflows.execution import Execution
-    from workflows.failures import reason_of, type_of
+    from workflows.failures import raise_if_cancelled, reason_of, type_of
     from workflows.integration import Integration
     from workflows.planning import Planning
     from workflows.renewal import renew, take_up
     from workflows.resuming import resume
     from workflows.surface import Surface
-    from workflows.task_run import TaskRun, raise_if_cancelled
+    from workflows.task_run import TaskRun
     from workflows.versions import RECOVERY
 
 
@@ -195,7 +195,7 @@ class OrchestrationWorkflow:
     @workflow.signal
     async def agent_event(self, event: AgentEvent) -> None:
         """An agent tells how it stands."""
-        await self._run.take_event(event)
+        await self._run.chains.take_event(event)
 
     # --- the flow ------------------------------------------------------------------------------------------------
 
@@ -206,7 +206,7 @@ class OrchestrationWorkflow:
         try:
             await self._begin(task)
             self._begun = True
-            self._run.start_clock()
+            self._run.time_limit.start()
             try:
                 await self._work()
             except HeldBack:
@@ -225,7 +225,7 @@ class OrchestrationWorkflow:
                 raise
             return await self._close(failure=reason_of(error))
         finally:
-            self._run.stop_clock()
+            self._run.time_limit.stop()
 
     async def _begin(self, task: TaskInput) -> None:
         if task.carried is not None:

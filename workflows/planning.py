@@ -151,7 +151,7 @@ class Planning:
                 run.update(summary=f"no plan was made: {limit}")
                 return None
             assignment = planner_assignment(run.task_id, run.input, run.opened, run.head, tuple(remarks), route)
-            result = await run.agent(assignment, f"{run.task_id}/plan")
+            result = await run.chains.run(assignment, f"{run.task_id}/plan")
             if was_cancelled(result):
                 raise asyncio.CancelledError
             if result.plan is not None:

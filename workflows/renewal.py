@@ -14,7 +14,8 @@ with workflow.unsafe.imports_passed_through():
     from baton.messages import Carried, TaskInput
     from baton.progress import LoadProgress
     from workflows import policies
-    from workflows.task_run import TaskRun, raise_if_cancelled
+    from workflows.failures import raise_if_cancelled
+    from workflows.task_run import TaskRun
 
 
 async def renew(run: TaskRun, task: TaskInput) -> NoReturn:

@@ -16,7 +16,8 @@ with workflow.unsafe.imports_passed_through():
     from baton.wording import counted
     from workflows import policies
     from workflows.execution import Execution
-    from workflows.task_run import TaskRun, raise_if_cancelled
+    from workflows.failures import raise_if_cancelled
+    from workflows.task_run import TaskRun
 
 
 async def repair(run: TaskRun, plan: Plan, steps: Sequence[PlanStep]) -> bool:

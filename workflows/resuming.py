@@ -43,7 +43,7 @@ async def _bring_home(run: TaskRun, plan: Plan, unmerged: Unmerged) -> None:
     number, agent = unmerged.step, unmerged.agent
     step = plan.step(number)
     branches = tuple(f"step-{label}" for label in unmerged.labels)
-    merged = await run.merge(branches, number, report.commit_subject(step))
+    merged = await run.host.merge(branches, number, report.commit_subject(step))
     if merged.conflicts:
         run.happened(f"step {number} is done again: what was interrupted conflicts in {merged.conflicts[0]}")
         return

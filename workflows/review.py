@@ -99,7 +99,7 @@ class Supervision:
                 return None
             place = f"{self._assignment(step, unit, view.since).workspace}-review{lens}-{number}"
             assignment = reviewer_assignment(run.task_id, run.input, run.opened, step, commit, view, name, place)
-            return await run.agent(assignment, f"{run.task_id}/step-{unit.label}/review{lens}", SHARE)
+            return await run.chains.run(assignment, f"{run.task_id}/step-{unit.label}/review{lens}", SHARE)
 
     async def _again(self, step: PlanStep, unit: Unit, start: str, result: AgentResult, review: Review) -> AgentResult:
         """The work done again by the feedback; as it was, and partial, where no executor may start."""
@@ -110,7 +110,7 @@ class Supervision:
                 why = f"sent back by a review ({review.feedback[:300]}); {hindrance}"
                 return failed_by_review(result, why).model_copy(update={"reviewed": True, "rejected": False})
             assignment = sent_back(self._assignment(step, unit, start), result, review, workflow.now())
-            again = await run.agent(assignment, f"{run.task_id}/step-{unit.label}")
+            again = await run.chains.run(assignment, f"{run.task_id}/step-{unit.label}")
         run.knowledge = run.knowledge.with_entries(again.knowledge.entries[len(assignment.knowledge.entries) :])
         return after_retry(result, again)
 

@@ -13,7 +13,8 @@ with workflow.unsafe.imports_passed_through():
     from baton.roles import Role
     from baton.states import AgentEnd
     from workflows import policies
-    from workflows.task_run import TaskRun, raise_if_cancelled
+    from workflows.failures import raise_if_cancelled
+    from workflows.task_run import TaskRun
 
 
 async def run_commands(

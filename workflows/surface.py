@@ -108,7 +108,7 @@ class Surface:
 
     async def _pass_on(self, directions: Directions) -> None:
         for workflow_id, direction in directions:
-            await self._run.direct(workflow_id, direction)
+            await self._run.chains.direct(workflow_id, direction)
 
     def _act(self, name: str, request: Any) -> Act:
         return self._acts[name](given_object(name, request))
@@ -177,7 +177,7 @@ class Surface:
         run = self._run
         remark = given_remark(given)
         self._check_remark(remark)
-        chosen = run.running_chains(remark.step)
+        chosen = run.chains.names(remark.step)
 
         def change() -> Directions:
             run.guidance.append(remark)

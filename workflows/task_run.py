@@ -3,39 +3,28 @@
 `TaskRun` holds state that lives as long as the workflow; the phases (`orchestration`, `execution`) decide the order.
 """
 
-import asyncio
-from contextlib import suppress
 from datetime import timedelta
-from decimal import Decimal
-from typing import Any, Literal
+from typing import Any
 
 from temporalio import workflow
-from temporalio.common import SearchAttributeKey, SearchAttributeUpdate, WorkflowIDReusePolicy
-from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError, is_cancelled_exception
+from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
+from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from activities.merging import Merging
-    from activities.tasks import TaskWork
     from baton.allowances import Allowances
     from baton.bounds import PLANS
     from baton.durations import format_duration
     from baton.estimates import Estimate, plan_estimate
-    from baton.findings import GateResult, GateSpec, GateVerdict, not_run
+    from baton.findings import GateResult, GateVerdict
     from baton.knowledge import Knowledge
     from baton.ledger import ItemRecord
     from baton.messages import (
-        AgentEvent,
         AgentResult,
         Artifact,
-        Assignment,
         Direction,
-        GateResults,
         HandoffRow,
-        MergedStep,
-        MergeStep,
         OpenedTask,
         Redone,
-        RunGates,
         StepResult,
         TaskInput,
         TurnLimits,
@@ -47,27 +36,27 @@ with workflow.unsafe.imports_passed_through():
     from baton.pricing import Usage
     from baton.progress import Answer, ChainEnd, Earlier, Progress, grouped_records, knowledge_of
     from baton.settings import Phase
-    from baton.states import AgentEnd, TaskState
+    from baton.states import TaskState
     from baton.status import TaskStatus, details_markdown, title_of
-    from baton.status_changes import with_event, with_happening
+    from baton.status_changes import with_happening
     from baton.steering import LimitsChange, Remark
     from workflows import policies
     from workflows.account import AccountQuestion
-    from workflows.agent import AgentWorkflow
     from workflows.attention import Attention, HeldBack
+    from workflows.chains import Chains
+    from workflows.host_work import HostWork
     from workflows.keeping import Keeping
     from workflows.limits import Limits
     from workflows.notices import Notices
-    from workflows.versions import LIMITS_ASK, PROGRESS
+    from workflows.time_limit import TimeLimit
+    from workflows.versions import PROGRESS
 
 PHASE_KEY = SearchAttributeKey.for_keyword(SEARCH_PHASE)
 REPOSITORY_KEY = SearchAttributeKey.for_keyword(SEARCH_REPOSITORY)
 PROVIDER_PAUSES = "paused by the provider"
 """In the place of the phase, where only that is shown."""
-NOT_COMPARED = {"summary": "", "output_tail": "", "details": ()}
 UNTOLD_AT_MOST = 50
 """Entries of knowledge that assignments carry because the host was not told of them yet."""
-CANCEL_AGAIN = timedelta(seconds=3)
 ATTENTION_KEY = SearchAttributeKey.for_keyword(SEARCH_ATTENTION)
 
 
@@ -101,6 +90,9 @@ class TaskRun:
         self.verdicts: tuple[GateVerdict, ...] = ()
         self.sizes_before: tuple[Size, ...] = ()
         self.sizes: tuple[Size, ...] = ()
+        self.chains = Chains(self)
+        self.host = HostWork(self)
+        self.time_limit = TimeLimit(self)
         self.limits = Limits(self)
         self.notices = Notices(self)
         self.after_merges: dict[int, tuple[GateVerdict, ...]] = {}
@@ -110,14 +102,10 @@ class TaskRun:
         self.books = Allowances(kept_for_integrator=1 if task.integration else 0)
         self.time_is_up = False
         self.guidance: list[Remark] = []
-        self._clock: asyncio.Task[None] | None = None
-        self._starting: set[str] = set()
-        self._running: dict[str, int | None] = {}
         self._opened: OpenedTask | None = None
         self._active_before = timedelta()
-        self._keeping = Keeping(self.task_id, self.progress)
+        self.keeping = Keeping(self.task_id, self.progress)
         self.keeps_progress = self._shown_paused = False
-        self._chains: dict[str, AgentEvent] = {}
 
     # --- facts ---------------------------------------------------------------------------------------------------
 
@@ -141,7 +129,7 @@ class TaskRun:
     def take_opened(self, opened: OpenedTask) -> None:
         """The task is open."""
         self.head = opened.base_commit
-        self._keeping.host_queue = opened.host_queue
+        self.keeping.host_queue = opened.host_queue
         self.keeps_progress = workflow.patched(PROGRESS)
         self._use(opened)
         self.update(
@@ -166,11 +154,11 @@ class TaskRun:
         self.limits.over = None
         if "max_duration" in change.model_fields_set:
             self.time_is_up = False
-            self.stop_clock()
-            self.start_clock()
+            self.time_limit.stop()
+            self.time_limit.start()
         served = self.limits.served()
         told = {name for name, _ in served} | self.limits.waiting
-        shared = self.books.share_out({name: event.usage for name, event in self._chains.items()})
+        shared = self.books.share_out(self.chains.usage)
         running = [(name, Direction(kind="allowance", allowance=part)) for name, part in shared.items()]
         return (*served, *((name, direction) for name, direction in running if name not in told))
 
@@ -185,7 +173,7 @@ class TaskRun:
     @property
     def used(self) -> Usage:
         """What was used so far: by chains that ended, and by those at work as far as they told."""
-        return sum((event.usage for event in self._chains.values()), self.books.settled)
+        return sum(self.chains.usage.values(), self.books.settled)
 
     def limit_reached(self) -> str | None:
         """Why no further agent may start, in a sentence; None when one may."""
@@ -222,7 +210,7 @@ class TaskRun:
         if is_kept:
             # A resume begins what is left anew.
             self.again, self.conflicts = dict(progress.again), dict(progress.conflicts)
-            self._keeping.take_up(progress)
+            self.keeping.take_up(progress)
         self.show()
 
     @property
@@ -239,12 +227,12 @@ class TaskRun:
 
     async def keep_for_next_run(self) -> str:
         """Keep the progress as the next run will find it; returns its name."""
-        await self._keeping.write((), with_progress=True, for_next_run=True)
-        return self._keeping.revision
+        await self.keeping.write((), with_progress=True, for_next_run=True)
+        return self.keeping.revision
 
     def is_kept(self) -> bool:
         """Whether nothing happened since the progress was kept."""
-        return self._keeping.is_up_to_date()
+        return self.keeping.is_up_to_date()
 
     def progress(self) -> Progress:
         """Everything that is needed to go on."""
@@ -342,119 +330,6 @@ class TaskRun:
 
     # --- agents --------------------------------------------------------------------------------------------------
 
-    async def agent(self, assignment: Assignment, workflow_id: str, share: Decimal = Decimal(1)) -> AgentResult:
-        """Run a chain of agents to its end. One that dies takes nobody with it: that is its result.
-
-        `share`: so much of what is left of the limits is its part. The agent itself must have been counted before.
-        """
-        await workflow.wait_condition(lambda: not self.status.paused or (self.renewal_due and not self.books.running))
-        raise_if_cancelled()
-        if self.status.paused:
-            raise HeldBack
-        part = self.books.hold(workflow_id, share, self.opened.settings.output_budget)
-        subject = assignment.step.description if assignment.step else assignment.task
-        guidance = (*assignment.guidance, *self._guidance_for(assignment))
-        sent = self._keeping.untold(assignment.knowledge) if self.keeps_progress else assignment.knowledge
-        given = {"guidance": guidance, "knowledge": sent, "knowledge_kept": self.keeps_progress}
-        self._starting.add(workflow_id)
-        self._running[workflow_id] = assignment.step.step if assignment.step else None
-        try:
-            chain = await workflow.start_child_workflow(
-                AgentWorkflow.run,
-                assignment.model_copy(update={"allowance": part, **given}),
-                id=workflow_id,
-                id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
-                static_summary=f"{assignment.name}: {subject}"[:200],
-            )
-            self._starting.discard(workflow_id)
-            result = await _end_of(chain, workflow_id)
-            learned = result.knowledge.entries[len(sent.entries) :]
-            result = result.model_copy(update={"knowledge": assignment.knowledge.with_entries(learned)})
-        except ChildWorkflowError as error:
-            cancelled = is_cancelled_exception(error)
-            result = AgentResult(
-                agent_id=assignment.name,
-                end=AgentEnd.CANCELLED if cancelled else AgentEnd.FAILED,
-                detail=str(error.cause or error)[:500],
-                items=tuple(ItemRecord(item=item) for item in assignment.items),
-                commit=assignment.start_commit,
-            )
-        self._starting.discard(workflow_id)
-        self.account.goes_on(workflow_id)
-        self.books.settle(workflow_id, result.totals.usage)
-        self._chains.pop(workflow_id, None)
-        self._running.pop(workflow_id, None)
-        at_work = tuple(agent for agent in self.status.agents_at_work if agent.workflow_id != workflow_id)
-        agents = self.status.agents + result.totals.agents
-        self.update(usage=self.books.settled, agents=agents, agents_at_work=at_work)
-        await self.limits.ended(workflow_id)
-        return result
-
-    def running_chains(self, step: int | None = None) -> tuple[str, ...]:
-        """The workflow ids of the chains that run, or of one step's; those that told first come first."""
-        told = [agent.workflow_id for agent in self.status.agents_at_work if step in {None, agent.step}]
-        silent = [name for name, own in self._running.items() if name not in told and step in {None, own}]
-        return (*told, *silent)
-
-    def _guidance_for(self, assignment: Assignment) -> tuple[str, ...]:
-        """What was said for all agents or for this step, and the agent does not know yet."""
-        step = assignment.step.step if assignment.step else None
-        said = (remark.text for remark in self.guidance if remark.step in {None, step})
-        return tuple(text for text in said if text not in assignment.guidance)
-
-    async def take_event(self, event: AgentEvent) -> None:
-        """An agent tells how it stands, asks something, or asks for a successor."""
-        self._chains[event.workflow_id] = event
-        self.status = with_event(self.status, event, tuple(self._chains.values()), workflow.now())
-        if not self.account.take(event) and event.kind == "attention":
-            self.attention.put(
-                event.attention, event.detail, event.choices, workflow_id=event.workflow_id, step=event.step
-            )
-        if event.handoff is not None:
-            self.handoffs.append(event.handoff)
-        self.show()
-        self.limits.tell_when_near()
-        if event.kind in {"lease", "allowance"}:
-            await self.limits.asked(event)
-        elif event.kind == "started" and self.status.paused:
-            await self.direct(event.workflow_id, Direction(kind="pause"))
-        elif event.kind == "started" and self.time_is_up:
-            await self.direct(event.workflow_id, self._time_is_up())
-
-    def start_clock(self) -> None:
-        """From now on the time limit is watched."""
-        self._clock = asyncio.create_task(self._end_in_time())
-
-    def stop_clock(self) -> None:
-        """No time limit is watched any more."""
-        if self._clock is not None:
-            self._clock.cancel()
-
-    async def _end_in_time(self) -> None:
-        """When the task's time is up, no agent begins another turn, and none starts, until a person has decided."""
-        limit = self.opened.settings.limits.duration
-        if limit is None:
-            return
-        await workflow.sleep(max(limit - self.active, timedelta()))
-        self.time_is_up = True
-        self.happened(self.limit_reached() or "")
-        for agent in self.status.agents_at_work:
-            await self.direct(agent.workflow_id, self._time_is_up())
-
-    def _time_is_up(self) -> Direction:
-        """What an agent is told then: to ask before its next turn."""
-        kind: Literal["hold", "stop"] = "hold" if workflow.patched(LIMITS_ASK) else "stop"
-        return Direction(kind=kind, text=self.limit_reached() or "")
-
-    async def direct(self, workflow_id: str, direction: Direction) -> None:
-        """Pass something on to a running agent."""
-        if workflow_id in self._starting:
-            await workflow.wait_condition(lambda: workflow_id not in self._starting)
-        try:
-            await workflow.get_external_workflow_handle(workflow_id).signal("direct", direction)
-        except ApplicationError:
-            self.attention.reject(f"{direction.kind}: {workflow_id} does not run any more")
-
     async def approval(self, phase: Phase, *, stays: bool = False) -> Answer | None:
         """A person's answer for this phase; None where no approval is wanted. `stays`: see `Attention.ask`."""
         settings = self.opened.settings
@@ -475,23 +350,9 @@ class TaskRun:
 
     # --- files and git -------------------------------------------------------------------------------------------
 
-    async def merge(self, branches: tuple[str, ...], step: int | None, subject: str) -> MergedStep:
-        """Put what the branches changed on the result as one commit."""
-        onto = self.head if self.keeps_progress else ""
-        request = MergeStep(task_id=self.task_id, branches=branches, step=step, subject=subject, onto=onto)
-        merged: MergedStep = await workflow.execute_activity_method(
-            Merging.merge_step,
-            request,
-            task_queue=self.opened.host_queue,
-            summary=f"merge {', '.join(branches[:3])}",
-            **policies.GIT,
-        )
-        self.head = merged.commit
-        return merged
-
     async def write(self, artifacts: tuple[Artifact, ...] = ()) -> None:
         """Write files for people, and keep the progress."""
-        await self._keeping.write(artifacts, with_progress=self.keeps_progress)
+        await self.keeping.write(artifacts, with_progress=self.keeps_progress)
 
     async def save(self) -> None:
         """Keep the progress."""
@@ -500,68 +361,5 @@ class TaskRun:
 
     async def save_much_knowledge(self) -> None:
         """Keep the progress where so much was learned since that every further agent would carry it."""
-        if len(self._keeping.untold(self.knowledge).entries) > UNTOLD_AT_MOST:
+        if len(self.keeping.untold(self.knowledge).entries) > UNTOLD_AT_MOST:
             await self.save()
-
-    async def gates(
-        self,
-        commit: str,
-        workspace: str,
-        baseline: tuple[GateResult, ...] = (),
-        watched: tuple[str, ...] = (),
-        chosen: tuple[GateSpec, ...] | None = None,
-    ) -> GateResults:
-        """Run all gates, or the chosen ones, on a commit. Gates that cannot be run are inconclusive; they never end
-        the task.
-
-        `baseline`: with it new failures are run again, and what became of the tests is looked at. `watched`: tests
-        that failed newly before.
-        """
-        gates = self.opened.gates if chosen is None else chosen
-        sizes = self.opened.settings.sizes if chosen is None else ()
-        if not gates and not sizes:
-            return GateResults()
-        try:
-            found: GateResults = await workflow.execute_activity_method(
-                TaskWork.run_gates,
-                RunGates(
-                    task_id=self.task_id,
-                    commit=commit,
-                    workspace=workspace,
-                    gates=gates,
-                    baseline=tuple(result.model_copy(update=NOT_COMPARED) for result in baseline),
-                    watched=watched,
-                    sizes=sizes,
-                ),
-                task_queue=self.opened.host_queue,
-                summary=f"gates on {workspace}",
-                **policies.gates([gate.timeout for gate in gates]),
-            )
-        except ActivityError as error:
-            if is_cancelled_exception(error):
-                raise
-            return GateResults(results=tuple(not_run(gate, str(error.cause or error)[:500]) for gate in gates))
-        return found
-
-
-async def _end_of(chain: workflow.ChildWorkflowHandle[Any, AgentResult], workflow_id: str) -> AgentResult:
-    """The chain's result. When the task is cancelled, so is the run that the chain has reached by then.
-
-    The SDK would cancel the first run, which has long continued as new; and a request that meets a run in the moment
-    of its handoff is lost, so it is repeated until the chain ends.
-    """
-    try:
-        return await asyncio.shield(chain)
-    except asyncio.CancelledError:
-        while not chain.done():
-            with suppress(ApplicationError):
-                await workflow.get_external_workflow_handle(workflow_id).cancel()
-            with suppress(TimeoutError):
-                await workflow.wait_condition(chain.done, timeout=CANCEL_AGAIN)
-        return await chain
-
-
-def raise_if_cancelled() -> None:
-    """A cancellation can be swallowed by an activity that completes in the same moment; so it is looked for again."""
-    if workflow.cancellation_reason() is not None:
-        raise asyncio.CancelledError

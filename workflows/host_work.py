@@ -1,0 +1,79 @@
+"""What a task has done on its host: merges and gates."""
+
+from typing import TYPE_CHECKING
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, is_cancelled_exception
+
+with workflow.unsafe.imports_passed_through():
+    from activities.merging import Merging
+    from activities.tasks import TaskWork
+    from baton.findings import GateResult, GateSpec, not_run
+    from baton.messages import GateResults, MergedStep, MergeStep, RunGates
+    from workflows import policies
+
+if TYPE_CHECKING:
+    from workflows.task_run import TaskRun
+
+NOT_COMPARED = {"summary": "", "output_tail": "", "details": ()}
+
+
+class HostWork:
+    """The git work and the gates of one task."""
+
+    def __init__(self, run: "TaskRun") -> None:
+        self._run = run
+
+    async def merge(self, branches: tuple[str, ...], step: int | None, subject: str) -> MergedStep:
+        """Put what the branches changed on the result as one commit."""
+        onto = self._run.head if self._run.keeps_progress else ""
+        request = MergeStep(task_id=self._run.task_id, branches=branches, step=step, subject=subject, onto=onto)
+        merged: MergedStep = await workflow.execute_activity_method(
+            Merging.merge_step,
+            request,
+            task_queue=self._run.opened.host_queue,
+            summary=f"merge {', '.join(branches[:3])}",
+            **policies.GIT,
+        )
+        self._run.head = merged.commit
+        return merged
+
+    async def gates(
+        self,
+        commit: str,
+        workspace: str,
+        baseline: tuple[GateResult, ...] = (),
+        watched: tuple[str, ...] = (),
+        chosen: tuple[GateSpec, ...] | None = None,
+    ) -> GateResults:
+        """Run all gates, or the chosen ones, on a commit. Gates that cannot be run are inconclusive; they never end
+        the task.
+
+        `baseline`: with it new failures are run again, and what became of the tests is looked at. `watched`: tests
+        that failed newly before.
+        """
+        gates = self._run.opened.gates if chosen is None else chosen
+        sizes = self._run.opened.settings.sizes if chosen is None else ()
+        if not gates and not sizes:
+            return GateResults()
+        try:
+            found: GateResults = await workflow.execute_activity_method(
+                TaskWork.run_gates,
+                RunGates(
+                    task_id=self._run.task_id,
+                    commit=commit,
+                    workspace=workspace,
+                    gates=gates,
+                    baseline=tuple(result.model_copy(update=NOT_COMPARED) for result in baseline),
+                    watched=watched,
+                    sizes=sizes,
+                ),
+                task_queue=self._run.opened.host_queue,
+                summary=f"gates on {workspace}",
+                **policies.gates([gate.timeout for gate in gates]),
+            )
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            return GateResults(results=tuple(not_run(gate, str(error.cause or error)[:500]) for gate in gates))
+        return found
