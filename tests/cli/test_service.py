@@ -563,8 +563,8 @@ def test_a_configured_server_gets_only_a_worker(
 
 @pytest.mark.end_to_end
 def test_a_service_ends_at_its_time(state: Path, worker: list[str]) -> None:
-    service = ensure(state, worker, ports=free_ports(), exit_after=timedelta(seconds=1.5))
-    eventually(lambda: not living(service.supervisor_pid, service.server_pid, service.worker_pid))
+    service = ensure(state, worker, ports=free_ports(), exit_after=timedelta(seconds=6))
+    eventually(lambda: not living(service.supervisor_pid, service.server_pid, service.worker_pid), seconds=30)
     assert not is_locked(ServiceFiles(state).database_lock)
 
 
