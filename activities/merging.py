@@ -9,12 +9,12 @@ from temporalio import activity
 from activities.git import path_text
 from activities.pulse import pulse
 from activities.repository import MergeKind
-from activities.resolution import TRAILER_CONFLICT
 from activities.result_branch import Folded
 from activities.task_folder import TaskFolder, Tasks
 from activities.trace import TaskTrace
 from activities.working_tree import commit_message
 from activities.workspace_lock import workspace_lock
+from baton.layout import TRAILER_CONFLICT
 from baton.merging import (
     PATHS_KEPT,
     Conflict,

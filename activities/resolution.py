@@ -16,10 +16,10 @@ from typing import Literal
 from activities.git import Git, GitError, path_text, split
 from activities.result_branch import Folded, ResultBranch
 from activities.working_tree import Change, commit_message
+from baton.layout import TRAILER_CONFLICT
 from baton.merge_tree import SUBMODULE_MODE, ConflictedPath, ConflictKind, Version, left_markers
 from baton.merging import PATHS_KEPT, PathConflict, Side
 
-TRAILER_CONFLICT = "Baton-Conflict"
 VERSION_CHARACTERS = 4_000
 """Of a version that the working tree does not show; the whole of all versions is in the repository."""
 VERSIONS_SHOWN = 12

@@ -21,6 +21,7 @@ BRANCHES = "baton"
 """The first part of the name of every result branch."""
 TRAILER_TASK, TRAILER_STEP = "Baton-Task", "Baton-Step"
 TRAILER_APPLIED = "Baton-Applied"
+TRAILER_CONFLICT = "Baton-Conflict"
 """On a commit that holds a whole result: the tip of the branch that was squashed."""
 OPERATIONS = {
     "rebase-merge": "rebase",

@@ -5,14 +5,25 @@ Work counts as applied to a commit when that commit's history holds it, when a c
 """
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from baton.layout import BASE, BRANCHES, RESULT, TRAILER_APPLIED, TRAILER_STEP, TRAILER_TASK, may_be_branch_of
+from baton.layout import (
+    BASE,
+    BRANCHES,
+    RESULT,
+    TRAILER_APPLIED,
+    TRAILER_CONFLICT,
+    TRAILER_STEP,
+    TRAILER_TASK,
+    may_be_branch_of,
+)
 from cli.checks import git
 from cli.exits import ServiceError
 
 _CONFLICT_EXIT = 1
+_STEP = re.compile(r"(?:again-\d+-)?step-(\d+)(?:\.\d+)?")
 
 
 @dataclass(frozen=True)
@@ -87,12 +98,24 @@ def only_private(private: Path, repository: Path | None, own: dict[str, str]) ->
     steps = set(_text(private, "log", trailers, result, "--not", base).split())
     heads = _text(private, "for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", "refs/heads").splitlines()
     for tip, _, name in (line.partition(" ") for line in heads):
-        step = "integration" if name == "integrate" else name.removeprefix("step-").partition(".")[0]
-        if tip != result and step not in steps and not _adds_nothing(private, tip, result):
+        served = _steps_of(private, name, tip, result)
+        if tip != result and not (served and served <= steps) and not _adds_nothing(private, tip, result):
             changed = _text(private, "diff", "--name-only", f"{result}...{tip}").splitlines()
             files = ", ".join(changed[:5]) + (" …" if len(changed) > 5 else "")
             found.append(f"{tip[:7]} {name}, not on the result: {files}")
     return found
+
+
+def _steps_of(private: Path, name: str, tip: str, result: str) -> set[str]:
+    """The steps that a branch of the private repository worked for; of one where conflicts were laid out, those that
+    were in conflict."""
+    if name == "integrate":
+        return {"integration"}
+    if _STEP.fullmatch(name):
+        return set(_STEP.findall(name))
+    trailers = f"--format=%(trailers:key={TRAILER_CONFLICT},valueonly)"
+    laid_out = _text(private, "log", trailers, tip, "--not", result).split()
+    return {number for branch in laid_out for number in _STEP.findall(branch)}
 
 
 def checked_out_at(repository: Path, name: str) -> str | None:

@@ -104,6 +104,16 @@ def test_checkpoints_of_a_step_that_was_not_merged_would_be_lost(left: Left, tmp
     assert left.look().lost == (f"{tip[:7]} step-2, not on the result: b.py",)
 
 
+@pytest.mark.parametrize(("step", "kept"), [(1, False), (2, True)])
+def test_where_a_conflict_was_laid_out_counts_with_its_step(left: Left, tmp_path: Path, step: int, kept: bool) -> None:
+    git(left.repository, "merge", "-q", REF)
+    work = tmp_path / "work"
+    git(left.private, "worktree", "add", "-q", "-b", "resolve-1", str(work), left.base)
+    tip = commit(work, "a.py", "<<<<<<< a\n", f"Conflict of step-{step}\n\nBaton-Conflict: step-{step}\n")
+    git(left.private, "worktree", "remove", str(work))
+    assert left.look().lost == ((f"{tip[:7]} resolve-1, not on the result: a.py",) if kept else ())
+
+
 def test_the_branch_of_a_task_with_a_longer_name_is_not_its_own(left: Left) -> None:
     git(left.repository, "branch", "baton/some-task-2", left.base)
     git(left.repository, "switch", "-q", "-c", "baton/some-task-3", left.base)
