@@ -57,12 +57,12 @@ class Desk:
 
 
 @contextmanager
-def running_desk(folder: Path) -> Iterator[Desk]:
-    """A desk with three old-fashioned files, a service of its own and the stand-in model behind it."""
+def running_desk(folder: Path, tokens_per_second: float = 0) -> Iterator[Desk]:
+    """A desk with three old-fashioned files, a service of its own and the stand-in model (0: at once) behind it."""
     state, home, repository = folder / "state", folder / "home", folder / "repository"
     for path in (home, repository):
         path.mkdir()
-    url = stand_in.start(state, tokens_per_second=0)
+    url = stand_in.start(state, tokens_per_second)
     inherited = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
     environment = inherited | {
         "HOME": str(home),
