@@ -140,3 +140,25 @@ async def test_what_nobody_rules_on_and_may_be_right_is_left_to_a_person(rig):
     assert "steps chose differently: retry limit: “3” (step 1) against “5” (step 2)" in issue["issue"]
     assert len(read(result, "plan.json")["plan"]) == 2
     assert "✗ retry limit" in read(result, "report.md")
+
+
+async def test_a_summary_whose_worker_dies_is_paid_once_and_counted_once(rig):
+    tries = []
+
+    async def die_first(attempt, given):
+        done = await attempt()
+        if given.fn.__name__ == "summarize":
+            tries.append(done)
+            if len(tries) == 1:
+                raise OSError("the worker dies with its answer")
+        return done
+
+    given = task(rig, "Modernise the string formatting")
+    with rig.api(StandIn()) as server, rig.around(die_first):
+        result = await rig.run(given)
+    asked = [one for one in server.requests if (one.user_id or "").endswith("/summarizer")]
+    assert (len(tries), len(asked)) == (2, 1)
+    assert tries[0] == tries[1]
+    assert result.usage.model_calls == sum(one.path == "/v1/messages" for one in server.requests)
+    trace = read(result, "trace.jsonl").splitlines()
+    assert sum('"summarizer"' in line for line in trace) == 1
