@@ -98,8 +98,12 @@ class PrivateRepository:
 
     async def head(self, workspace: Path) -> tuple[str, dict[str, str]]:
         """The last checkpoint of the workspace and its trailers."""
-        commit = await self.git().text("rev-parse", "--verify", self._tree(workspace).ref)
+        commit = await self._tree(workspace).last()
         return commit, trailers_of(await self.git().text("log", "-1", "--format=%B", commit))
+
+    async def last_checkpoint(self, workspace: Path) -> str:
+        """The commit of the last checkpoint, without asking git where that can be."""
+        return await self._tree(workspace).last()
 
     async def checkpoints(self, workspace: Path, since: str) -> list[tuple[str, dict[str, str]]]:
         """The checkpoints of the workspace after the commit `since` with their trailers, oldest first."""

@@ -8,6 +8,7 @@ that still lives instead of paying for the same response.
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
@@ -251,14 +252,24 @@ async def _already_applied(attempt: _Attempt, *, begun: bool) -> _Applied | None
     workspace = await folder.repository.open_workspace(request.workspace, request.commit, branch)
     if not attempt.writes:
         return None
+    moved = await folder.repository.last_checkpoint(workspace) != request.commit
+    if moved and (applied := await _checkpointed(attempt, workspace)) is not None:
+        return applied
+    if moved or begun or activity.info().attempt > 1:
+        await folder.repository.reset(workspace, request.commit)
+    return None
+
+
+async def _checkpointed(attempt: _Attempt, workspace: Path) -> _Applied | None:
+    """This turn as the last checkpoint has it, when that is what it was made for."""
+    folder, request = attempt.folder, attempt.request
     commit, trailers = await folder.repository.head(workspace)
     name = trailers.get(TRAILER_RESULT)
-    if commit != request.commit and name and trailers.get(TRAILER_AGENT) == request.agent_id:
-        node = folder.conversations.node(name)
-        if isinstance(node, Turn) and (node.parent, node.turn) == (request.head, request.turn):
-            return _Applied(head=name, commit=commit, node=node)
-    if commit != request.commit or begun or activity.info().attempt > 1:
-        await folder.repository.reset(workspace, request.commit)
+    if not name or trailers.get(TRAILER_AGENT) != request.agent_id:
+        return None
+    node = folder.conversations.node(name)
+    if isinstance(node, Turn) and (node.parent, node.turn) == (request.head, request.turn):
+        return _Applied(head=name, commit=commit, node=node)
     return None
 
 

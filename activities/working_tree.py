@@ -5,7 +5,9 @@ last checkpoint before it is used, so that nothing a model's command does with g
 lock) counts. Caches, nested repositories and links that lead outside are never committed.
 """
 
+import asyncio
 import os
+import re
 import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ TRAILER_AGENT, TRAILER_TURN, TRAILER_RESULT = "Baton-Agent", "Baton-Turn", "Bato
 """Of checkpoints: who made it, in which turn, and the node or blob that holds what it came with."""
 READY_FILE = "baton-ready"
 """There once the checkout was complete."""
+_OBJECT_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _RAW = ("--raw", "-z", "--abbrev=64", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")
 
 
@@ -87,8 +90,15 @@ class WorkingTree:
         (self.administration / READY_FILE).touch()
 
     async def last(self) -> str:
-        """The last checkpoint."""
-        return await self.git.text("rev-parse", "--verify", f"{self.ref}^{{commit}}")
+        """The last checkpoint. A loose ref is read as the file it is: a turn asks often, and a process costs most."""
+        ref = self.ref
+        try:
+            text = (self.administration.parents[1] / ref).read_text("ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            text = ""
+        if _OBJECT_NAME.fullmatch(text):
+            return text
+        return await self.git.text("rev-parse", "--verify", f"{ref}^{{commit}}")
 
     async def changes(self, since: str | None = None) -> list[Change]:
         """What differs on disk from the commit `since` (the last checkpoint when absent), sorted by path."""
@@ -162,9 +172,12 @@ class WorkingTree:
 
     async def _listed(self, since: str | None) -> tuple[dict[bytes, ChangeKind], dict[bytes, str]]:
         """Changed paths, and those that are left out, with the index at the last checkpoint."""
-        found = parse_raw(await self.git.output("diff", *_RAW, *([since] if since else []), "--"))
-        untracked = split(await self.git.output("ls-files", "-z", "--others", "--exclude-standard"))
-        for path in untracked:
+        differing, others = await asyncio.gather(
+            self.git.output("diff", *_RAW, *([since] if since else []), "--"),
+            self.git.output("ls-files", "-z", "--others", "--exclude-standard"),
+        )
+        found = parse_raw(differing)
+        for path in split(others):
             # Deleted since then, and there again.
             found[path] = ChangeKind.MODIFIED if path in found else ChangeKind.ADDED
         left_out = {path: reason for path in found if (reason := self._why_not(path, found[path]))}

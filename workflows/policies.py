@@ -21,8 +21,9 @@ from baton.names import (
     STALLED,
 )
 
-HEARTBEAT = timedelta(seconds=7)
-"""The next attempt of what a killed worker did begins after it, and a second for the retry: under ten in all."""
+HEARTBEAT = timedelta(seconds=6)
+"""What a killed worker did is tried again after it and the retry's second: under ten in all. A second attempt while the
+first still lives waits for the workspace, so one that comes too early costs nothing."""
 NEVER_RETRIED = [
     BAD_INPUT,
     NEEDS_PERSON,
