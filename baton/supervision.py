@@ -169,7 +169,8 @@ def _claims(step: PlanStep, result: AgentResult) -> list[str]:
 
 def _risks(step: PlanStep, result: AgentResult) -> list[str]:
     risky = [path for path in result.changed if any(matches(pattern, path) for pattern in RISKY)]
-    own = Ownership(items=step.items, owns=step.owns)
+    # The chain's own items: with those of the whole step every shard of a large one would cost the workflow seconds.
+    own = Ownership(items=tuple(record.item for record in result.items) or step.items, owns=step.owns)
     beside = [path for path in result.changed if step.items and not isinstance(own.may_write(path, True), Allowed)]
     found = []
     if risky:
