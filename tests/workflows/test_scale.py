@@ -18,7 +18,8 @@ from tests.workflows.rig import Rig
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.end_to_end, pytest.mark.timeout(1_200)]
 
-ITEMS, AGENTS = 5_000, 150
+ITEMS, AGENTS = 5_000, 145
+"""At most 150 shards; files of one folder stay together, so it is a few less."""
 LARGEST_PAYLOAD_BYTES = 1_000_000
 """Half of what the server takes."""
 LARGEST_HISTORY_BYTES, LONGEST_HISTORY = 10_000_000, 6_000
@@ -62,16 +63,16 @@ async def test_a_large_task_stays_inside_the_limits(rig: Rig) -> None:
         handoff_strategy=HandoffStrategy.PARALLEL,
     )
     plan = PlanDraft(plan=(step,), execution_strategy="parallel")
-    given = task(source, maxAgents=AGENTS + 10, maxParallelAgents=8).model_copy(update={"plan": plan})
+    given = task(source, maxAgents=160, maxParallelAgents=8).model_copy(update={"plan": plan})
     with rig.api(Rules(answer)):
         handle = await rig.client.start_workflow(
             ORCHESTRATION_WORKFLOW, given, id="large", task_queue=TASK_QUEUE, result_type=TaskResult
         )
         result = await handle.result()
-    assert (result.state, result.items.done) == (TaskState.DONE, ITEMS)
-    assert result.agents >= AGENTS
     lengths, sizes, largest = await measured(rig, handle)
     print(f"\nruns {len(lengths)}, events {lengths}, bytes {sizes}, largest event {largest}")
+    assert (result.state, result.items.done) == (TaskState.DONE, ITEMS)
+    assert result.agents >= AGENTS
     assert max(lengths) < LONGEST_HISTORY
     assert max(sizes) < LARGEST_HISTORY_BYTES
     assert largest < LARGEST_PAYLOAD_BYTES
