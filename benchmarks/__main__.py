@@ -93,6 +93,16 @@ class Measurements:
             return {"Commands, as whole processes": measure(bench)}
 
 
+def _keep(options: argparse.Namespace, tables: Tables, newest: Tables, at_start: str) -> None:
+    """Write after each group: what is measured stays, whatever becomes of the next."""
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        figures = {title: [asdict(row) for row in rows] for title, rows in tables.items()}
+        options.json.write_text(json.dumps({"machine": at_start, "tables": figures}, indent=2) + "\n", encoding="utf-8")
+    if options.markdown:
+        write(options.markdown, newest, at_start)
+
+
 def main() -> None:
     """Measure, print, and write the figures where `--json` and `--markdown` say."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
@@ -116,16 +126,12 @@ def main() -> None:
             parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(groups)}")
         for name in options.only or groups:
             started = time.monotonic()
-            for title, rows in groups[name]().items():
-                tables[title] = rows
+            measured = groups[name]()
+            for title, rows in measured.items():
                 show(title, rows, console)
             console.print(f"{name}: {time.monotonic() - started:.0f} s\n")
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        figures = {title: [asdict(row) for row in rows] for title, rows in tables.items()}
-        options.json.write_text(json.dumps({"machine": at_start, "tables": figures}, indent=2) + "\n", encoding="utf-8")
-    if options.markdown:
-        write(options.markdown, tables, at_start)
+            tables |= measured
+            _keep(options, tables, measured, at_start)
     sys.stdout.flush()
     os._exit(0)  # temporalio on CPython 3.11 may abort in the interpreter's own shutdown
 
