@@ -19,7 +19,7 @@ from tests.workflows.rig import Rig
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.end_to_end, pytest.mark.timeout(1_200)]
 
 ITEMS, AGENTS = 5_000, 145
-"""At most 150 shards; files of one folder stay together, so it is a few less."""
+"""At most 150 shards: with 34 items each it is 148."""
 LARGEST_PAYLOAD_BYTES = 1_000_000
 """Half of what the server takes."""
 LARGEST_HISTORY_BYTES, LONGEST_HISTORY = 10_000_000, 6_000
