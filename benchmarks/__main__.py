@@ -53,11 +53,11 @@ class Measurements:
             "parallel": self._parallel,
             "recovery": self._recovery,
             "turns": self._turns,
-            "scale": self._scale,
             "repositories": self._repositories,
             "growth": self._growth,
             "commands": self._commands,
             "overload": lambda: {"Fifteen minutes of overload": overload.measure()},
+            "scale": self._scale,
         }
 
     def _parallel(self) -> Tables:

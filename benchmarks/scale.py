@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from temporalio.api.history.v1 import HistoryEvent
@@ -16,6 +17,8 @@ from tests.end_to_end.bench import Bench, run
 FEW, MANY = 200, 5_000
 AGENTS, ITEMS_PER_TURN, TOKENS_PER_ITEM = 8, 10, 500
 GROWTH = 1.25
+LIMIT = timedelta(minutes=30)
+"""A busy machine takes long for many items."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ async def _task(bench: Bench, folder: Path, items: int) -> Cost:
     name = f"bench-items-{items}"
     with bench.api(model, keep=False), watched(bench.service) as use:
         started = time.monotonic()
-        result = await run(client, given, name)
+        result = await run(client, given, name, LIMIT)
         wall = time.monotonic() - started
     assert (result.state, result.items.changed) == (TaskState.DONE, items), result
     events = await _events(client, name)

@@ -88,7 +88,7 @@ def task(folder: Path, *items: str, owns: Sequence[str] = (), **settings: Any) -
     )
 
 
-async def start(client: Client, given: TaskInput, task_id: str) -> Handle:
+async def start(client: Client, given: TaskInput, task_id: str, limit: timedelta = RUN_LIMIT) -> Handle:
     """Start a task."""
     return await client.start_workflow(
         ORCHESTRATION_WORKFLOW,
@@ -96,13 +96,13 @@ async def start(client: Client, given: TaskInput, task_id: str) -> Handle:
         id=task_id,
         task_queue=TASK_QUEUE,
         result_type=TaskResult,
-        execution_timeout=RUN_LIMIT,
+        execution_timeout=limit,
     )
 
 
-async def run(client: Client, given: TaskInput, task_id: str) -> TaskResult:
+async def run(client: Client, given: TaskInput, task_id: str, limit: timedelta = RUN_LIMIT) -> TaskResult:
     """Start a task and wait for its end."""
-    return await (await start(client, given, task_id)).result()
+    return await (await start(client, given, task_id, limit)).result()
 
 
 def paid_turns(api: EmulatorServer, task_id: str) -> Counter[tuple[str, str]]:
