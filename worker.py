@@ -113,7 +113,7 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
         task_work.load_progress,
         task_work.close_task,
         opening.discard_task,
-        Notifying(tasks).notify_person,
+        Notifying(tasks, credentials).notify_person,
         Routing(tasks, model).route,
         Synthesizing(tasks, model).summarize,
         run_steps.run_commands,

@@ -14,10 +14,10 @@ FILE_LIMIT_BYTES = 1_000_000
 _PASSED_OVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", ".tox", "target", "dist", "build"})
 
 
-def secrets_below(*roots: Path) -> frozenset[str]:
-    """Their values, from the folders nearest to each root. Blocks; a root that is gone has none."""
+def secrets_below(*roots: Path | None) -> frozenset[str]:
+    """Their values, from the folders nearest to each root. Blocks; a root that is gone, or None, has none."""
     found: set[str] = set()
-    for root in roots:
+    for root in filter(None, roots):
         folders = [root]
         for number, folder in enumerate(folders):
             if number >= FOLDERS_AT_MOST:

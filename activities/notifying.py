@@ -3,20 +3,23 @@
 What is told reaches the command as variables and as JSON on its input, never as part of a shell line.
 """
 
+import asyncio
 import json
 import os
 import shutil
 import sys
 from datetime import timedelta
-from pathlib import Path
 
 from temporalio import activity
 
 from activities import commands
 from activities.child_environment import child_environment
+from activities.credentials import Credentials
+from activities.disk_secrets import secrets_below
 from activities.pulse import pulse
 from activities.task_folder import Tasks
 from baton.messages import Notified, Notify
+from baton.redaction import redacted
 
 DESKTOP = "desktop"
 """The value of the setting that stands for the notifications of the system."""
@@ -30,8 +33,9 @@ _SESSION = ("DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_A
 class Notifying:
     """The activity that runs `notify`."""
 
-    def __init__(self, tasks: Tasks) -> None:
+    def __init__(self, tasks: Tasks, credentials: Credentials) -> None:
         self._tasks = tasks
+        self._credentials = credentials
 
     @activity.defn(name="notify_person")
     async def notify_person(self, request: Notify) -> Notified:
@@ -49,7 +53,7 @@ class Notifying:
         async with pulse("notifying"):
             result = await commands.run(
                 command,
-                cwd=_place(folder.record.opened.source, folder.path),
+                cwd=folder.checkout or folder.path,
                 environment=environment,
                 time_limit=TIME_LIMIT,
                 stdin=json.dumps(request.model_dump(mode="json"), ensure_ascii=False).encode(),
@@ -58,7 +62,9 @@ class Notifying:
             return Notified(fault=f"it took longer than {TIME_LIMIT.seconds} s and was ended")
         if result.exit_code == 0:
             return Notified()
-        told = " ".join(result.output.split())[-FAULT_CHARACTERS:]
+        secrets = await asyncio.to_thread(secrets_below, folder.checkout)
+        output = await asyncio.to_thread(redacted, result.output, secrets | set(self._credentials.secrets()))
+        told = " ".join(output.split())[-FAULT_CHARACTERS:]
         return Notified(fault=f"it ended with {result.exit_code}" + (f": {told}" if told else ""))
 
 
@@ -74,8 +80,3 @@ def _desktop(request: Notify) -> list[str] | None:
         return [program, "-e", script, title, request.text]
     program = shutil.which("notify-send")
     return [program, "--app-name=Baton", "--", title, request.text] if program else None
-
-
-def _place(source: str, otherwise: Path) -> Path:
-    """The user's repository where it is on this host."""
-    return Path(source) if Path(source).is_absolute() and Path(source).is_dir() else otherwise

@@ -75,9 +75,8 @@ class RunSteps:
                 return told
             if told.commit == request.start_commit:
                 await prepare_workspace(folder, workspace, self._sandbox, self._credentials.secrets())
-            source = Path(folder.record.opened.source)
-            places = [workspace, *([source] if source.is_dir() else [])]
-            secrets = frozenset(self._credentials.secrets()) | await asyncio.to_thread(secrets_below, *places)
+            on_disk = await asyncio.to_thread(secrets_below, workspace, folder.checkout)
+            secrets = on_disk | set(self._credentials.secrets())
             run = _Run(folder, request, workspace, lock, beat, sandbox_for(folder, self._sandbox), secrets, told)
             try:
                 await run.some()

@@ -112,13 +112,18 @@ class TaskFolder:
         """The folder of the files for people."""
         return Path(self.record.opened.artifacts)
 
+    @property
+    def checkout(self) -> Path | None:
+        """The user's repository, where it is a folder on this host."""
+        source = Path(self.record.opened.source)
+        return source if source.is_absolute() and source.is_dir() else None
+
 
 def sandbox_for(folder: TaskFolder, sandbox: Sandbox | None) -> Sandbox | None:
     """The host's sandbox with what this task's commands need to read; None where the task runs without one."""
     if sandbox is None or folder.record.opened.settings.sandbox == "off":
         return None
-    source = Path(folder.record.opened.source)
-    readable = [folder.repository.path, *([source] if source.is_dir() else [])]
+    readable = [folder.repository.path, *([folder.checkout] if folder.checkout else [])]
     hidden = (*sandbox.hidden, folder.path.parent.parent)
     return replace(sandbox, readable=(*sandbox.readable, *readable), hidden=hidden)
 

@@ -1,7 +1,6 @@
 """The work of a task outside its agents: planning aids, gates, publishing, files for people."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 from temporalio import activity
@@ -17,7 +16,7 @@ from activities.opening import BadInputError
 from activities.pulse import pulse
 from activities.salvage import salvage
 from activities.sandbox import Sandbox
-from activities.task_folder import TaskFolder, TaskRecord, Tasks, sandbox_for
+from activities.task_folder import TaskFolder, Tasks, sandbox_for
 from activities.task_telemetry import task_ended
 from activities.trace import TaskTrace
 from activities.workspace_lock import workspace_lock
@@ -90,12 +89,12 @@ class TaskWork:
             integrity = await restore_configuration(repository, workspace, base, request.commit, changed, plan, scripts)
             changes = await suite_changes(repository, base, request.commit, changed)
             await prepare_workspace(folder, workspace, self._sandbox, self._credentials.secrets())
-            places = [workspace, *([source] if (source := _top_level(record)) else [])]
-            secrets = frozenset(self._credentials.secrets()) | await asyncio.to_thread(secrets_below, *places)
+            secrets = await asyncio.to_thread(secrets_below, workspace, folder.checkout)
+            secrets |= set(self._credentials.secrets())
             place = Place(
                 workspace,
                 record.environment,
-                _top_level(record),
+                folder.checkout,
                 sandbox_for(folder, self._sandbox),
                 lock.remember,
             )
@@ -118,7 +117,7 @@ class TaskWork:
         """Give the result to the user's repository as one branch."""
         folder = self._tasks.folder(request.task_id)
         async with pulse("publishing"):
-            ref = await folder.repository.publish(_top_level(folder.record), request.task_id, request.commit)
+            ref = await folder.repository.publish(folder.checkout, request.task_id, request.commit)
         return Published(ref=ref, repository=str(folder.repository.path))
 
     @activity.defn(name="write_artifacts")
@@ -173,11 +172,6 @@ def _kept(folder: TaskFolder, request: SaveProgress) -> Progress:
         return folder.state.take(request.progress, for_next_run=request.for_next_run)
     except OtherRevisionError as error:
         raise ApplicationError(str(error), type=OTHER_REVISION, non_retryable=True) from error
-
-
-def _top_level(record: TaskRecord) -> Path | None:
-    source = Path(record.opened.source)
-    return source if source.is_absolute() and source.is_dir() else None
 
 
 def without_secrets(result: GateResult, secrets: frozenset[str]) -> GateResult:

@@ -1,7 +1,6 @@
 """The tools of one turn: what its agent owns, may run and sees."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 from activities import commands
 from activities.sandbox import Sandbox
@@ -53,7 +52,7 @@ def workspace_tools(
         git=folder.repository.git_command(workspace),
         secrets=secrets,
         outputs=folder.outputs(opening.step if request.role is Role.EXECUTOR else None),
-        readable=[source] if (source := Path(record.opened.source)).is_dir() else [],
+        readable=[folder.checkout] if folder.checkout else [],
     )
 
 

@@ -23,21 +23,18 @@ async def prepare_workspace(
     """Fill the submodules, and run the project's set-up, where it has any. Raises an error of type `SetupFailed`."""
     record = folder.record
     settings = record.opened.settings
-    source = Path(record.opened.source)
     if (workspace / ".gitmodules").is_file():
         commit, _ = await folder.repository.head(workspace)
-        top_level = source if source.is_dir() else None
-        await fill_submodules(folder.repository.git(), workspace, commit, top_level)
+        await fill_submodules(folder.repository.git(), workspace, commit, folder.checkout)
     if not settings.setup and not settings.copy_files:
         return
     await folder.repository.exclude(settings.copy_files)
-    places = [workspace, *([source] if source.is_dir() else [])]
-    known = frozenset(secrets) | await asyncio.to_thread(secrets_below, *places)
+    known = frozenset(secrets) | await asyncio.to_thread(secrets_below, workspace, folder.checkout)
     done = await prepare(
         workspace,
         settings.setup,
         settings.copy_files,
-        source if source.is_dir() else None,
+        folder.checkout,
         record.environment,
         runner=masking(known),
         sandbox=sandbox_for(folder, sandbox),

@@ -178,7 +178,7 @@ async def running_rig(address: str, folder: Path, longest_silence: timedelta = L
             Opening(tasks, model, TASK_QUEUE, folder / "home", searchable=False),
             TaskWork(tasks, credentials),
             Merging(tasks),
-            Notifying(tasks),
+            Notifying(tasks, credentials),
             Routing(tasks, model),
             Synthesizing(tasks, model),
             RunSteps(tasks, credentials),

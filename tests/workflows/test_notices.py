@@ -62,6 +62,18 @@ async def test_a_notice_that_fails_is_a_warning_only(rig: Rig, command: str) -> 
     assert "it ended with 3: no such bell" in warning or "127" in warning
 
 
+async def test_what_a_failed_notice_printed_is_told_without_secrets(rig: Rig) -> None:
+    source = three_files(rig)
+    (Path(source) / ".env").write_text("HOOK_TOKEN=quite-a-long-value-of-9471\n")
+    with rig.api(Rules(editing)):
+        handle = await rig.start(task(source, *ITEMS, notify="cat .env; exit 3"))
+        await handle.result()
+    found = await handle.query("status")
+    (warning,) = [text for text in found["warnings"] if "notify" in text]
+    assert "HOOK_TOKEN" in warning
+    assert "9471" not in warning
+
+
 async def test_without_the_setting_nobody_is_told(rig: Rig) -> None:
     source = three_files(rig)
     with rig.api(Rules(editing)):
