@@ -4,6 +4,7 @@ Pure: the workflow knows the state and the manifest, this says what the successo
 """
 
 from baton.agent import AgentState, remaining
+from baton.bounds import FRUITLESS_HANDOFFS
 from baton.breakers import Trip
 from baton.budget import Budget
 from baton.knowledge import Knowledge
@@ -14,8 +15,6 @@ from baton.roles import Role, agent_id
 from baton.states import AgentEnd
 
 MORE_BUDGET, SKIP_ITEM, REPLAN, STOP = "more_budget", "skip_item", "replan", "stop"
-FRUITLESS_AT_MOST = 2
-"""Handoffs in a row without an item, a diff or a finding; a third agent is never started on the same."""
 
 
 def no_progress_choices(role: Role) -> tuple[str, ...]:
@@ -40,7 +39,7 @@ def successor(assignment: Assignment, state: AgentState, manifest: Manifest, cho
     paused = manifest.reason is HandoffReason.PAUSED
     fruitless = 0 if choice or state.progressed else assignment.totals.fruitless + (0 if paused else 1)
     if not choice and manifest.repeats(assignment.manifest):
-        fruitless = FRUITLESS_AT_MOST
+        fruitless = FRUITLESS_HANDOFFS
     return assignment.model_copy(
         update={
             "generation": assignment.generation + 1,

@@ -21,9 +21,6 @@ PATHS_KEPT = 200
 """More would not fit a small payload; the verification looks at all of them."""
 PATHS_NAMED = 8
 KNOWLEDGE_KEPT = 12
-ROUNDS_OF_AGENTS = 2
-"""Times that one merge of a step is given to a resolver before a person is asked: after the second conflict of the
-same step somebody should look."""
 
 OURS, THEIRS, AGENT, REDO, EDIT = "ours", "theirs", "agent", "redo", "edit"
 CHOICES = (OURS, THEIRS, AGENT, REDO, EDIT)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from baton.agent_types import GENERAL
+from baton.bounds import REPAIR_ROUNDS
 from baton.failures import Failure
 from baton.findings import GateResult, GateVerdict, VerdictStatus
 from baton.messages import StepResult
@@ -17,7 +18,6 @@ from baton.schedule import USELESS
 from baton.suite_changes import is_test_file
 from baton.wording import counted
 
-ROUNDS = 2
 FAILURES_TOLD = 10
 OWNED_FILES = 100
 """A step that changed more files than this may change every file again."""
@@ -51,8 +51,8 @@ def judged_by_gates(plan: Plan) -> frozenset[int]:
 def repair_steps(
     plan: Plan, results: Mapping[int, StepResult], verdicts: Sequence[GateVerdict], gates: Sequence[GateResult]
 ) -> tuple[PlanStep, ...]:
-    """The steps of the next round; none where nothing fails newly, or after `ROUNDS` rounds."""
-    if len({step.repair_round for step in plan.plan if step.repairs}) >= ROUNDS:
+    """The steps of the next round; none where nothing fails newly, or after `REPAIR_ROUNDS`."""
+    if len({step.repair_round for step in plan.plan if step.repairs}) >= REPAIR_ROUNDS:
         return ()
     number = 1 + max((step.repair_round for step in plan.plan), default=0)
     made = _makers(plan, results)

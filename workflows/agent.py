@@ -15,9 +15,9 @@ with workflow.unsafe.imports_passed_through():
     from activities.turn import Turns
     from baton.agent import AgentState, Ask, Finish, HandOff, Stop, next_move, remaining
     from baton.bookkeeping import NO_ANSWER
+    from baton.bounds import FRUITLESS_HANDOFFS
     from baton.breakers import Trip, TripKind, limit_trip
     from baton.chain import (
-        FRUITLESS_AT_MOST,
         REPLAN,
         STOP,
         agent_event,
@@ -297,7 +297,7 @@ class AgentWorkflow:
         choice: str | None = None
         if may_be_fruitless(self._assignment, self._current):
             evidence = await self._close(reason, successor=False, evidence=True)
-            if successor(self._assignment, self._current, evidence.manifest).totals.fruitless >= FRUITLESS_AT_MOST:
+            if successor(self._assignment, self._current, evidence.manifest).totals.fruitless >= FRUITLESS_HANDOFFS:
                 choices = no_progress_choices(self._assignment.role)
                 choice = await self._ask_person("no_progress", _no_progress(evidence, detail), choices)
         if choice == REPLAN:

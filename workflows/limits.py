@@ -192,12 +192,14 @@ class Limits:
         if (reached := run.limit_reached()) is not None:
             return reached
         if role in WRITING_ROLES and run.books.agents_left(for_integrator=role is Role.INTEGRATOR) < 1:
-            return f"no further agent is allowed (maxAgents is {run.opened.settings.max_agents})"
+            return self._no_agent()
         return None
 
     def _sentence(self) -> str:
-        agents = f"no further agent is allowed (maxAgents is {self._run.opened.settings.max_agents})"
-        return self._run.limit_reached() or agents
+        return self._run.limit_reached() or self._no_agent()
+
+    def _no_agent(self) -> str:
+        return f"no further agent is allowed (maxAgents is {self._run.opened.settings.max_agents})"
 
     def _reached(self) -> str | None:
         """The limit that keeps those that wait from going on, as `LimitsChange` names it."""

@@ -17,13 +17,13 @@ with workflow.unsafe.imports_passed_through():
     from activities.merging import Merging
     from baton import report
     from baton.assignments import resolver_assignment
+    from baton.bounds import RESOLUTIONS, RESOLVER_ROUNDS
     from baton.findings import GateResult, GateVerdict, VerdictStatus, compare
     from baton.knowledge import Decision, entries
     from baton.merging import (
         AGENT,
         CHOICES,
         REDO,
-        ROUNDS_OF_AGENTS,
         Conflict,
         PrepareConflict,
         PreparedConflict,
@@ -40,6 +40,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from baton.messages import AgentResult, MergedStep, WaitingConflict
     from baton.plan import Plan, PlanStep, execution_order
+    from baton.roles import Role
     from baton.states import AgentEnd
     from workflows import policies
     from workflows.attention import HeldBack
@@ -144,7 +145,7 @@ class _Settlement:
     def __init__(self, queue: MergeQueue, step: PlanStep, branches: tuple[str, ...], summary: str) -> None:
         self._queue, self._run, self._step = queue, queue.run, step
         self._branches, self._summary = branches, summary
-        self._rounds_left = ROUNDS_OF_AGENTS
+        self._rounds_left = RESOLVER_ROUNDS
         self._remarks: tuple[str, ...] = ()
         self._why: tuple[str, ...] = ()
         self._resolutions: tuple[Resolution, ...] = ()
@@ -206,7 +207,7 @@ class _Settlement:
         """Whether a resolver worked on it, and whether the conflict is resolved. Its work may come back once."""
         reasons: tuple[str, ...] = ()
         agents = 0
-        for _ in range(2):
+        for _ in range(RESOLUTIONS):
             if (hindrance := self._hindrance()) is not None:
                 self._why = (*self._why, f"No resolver works on it: {hindrance}")
                 return agents > 0, False
@@ -226,14 +227,14 @@ class _Settlement:
         return True, False
 
     def _hindrance(self) -> str | None:
-        """Why no further agent may start."""
+        """Why no resolver may start; None when one may, and then it is counted. Nobody is asked for more: without a
+        resolver a person is asked about the conflict itself."""
         run = self._run
         run.hold_back_if_due()
-        if (reached := run.limit_reached()) is not None:
-            return reached
-        if not run.books.count_agent():
-            return f"no further agent is allowed (maxAgents is {run.opened.settings.max_agents})"
-        return None
+        reason = run.limits.reason(Role.RESOLVER)
+        if reason is None:
+            run.books.count_agent()
+        return reason
 
     async def _resolver(
         self, prepared: PreparedConflict, conflict: Conflict, reasons: tuple[str, ...], agents: int

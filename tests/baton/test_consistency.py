@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from baton.bounds import REPAIR_ROUNDS
 from baton.consistency import Comparison, Contradiction, compared, redo_steps, redone_in, settled
 from baton.knowledge import Entry, Knowledge
 from baton.ledger import ItemRecord, ItemStatus
 from baton.messages import StepResult
 from baton.plan import Plan, PlanStep
-from baton.repairs import ROUNDS, judged_by_gates
+from baton.repairs import judged_by_gates
 from baton.states import StepStatusWord
 from baton.tool_inputs import Ruling
 from baton.topics import topic_choices
@@ -127,7 +128,7 @@ def test_what_chose_otherwise_is_done_again_by_its_own_type_in_its_files() -> No
     assert redone_in(after, RESULTS, "naming of functions") == (4, False)
     done = RESULTS | {4: StepResult(step=4, status=StepStatusWord.OK)}
     assert redone_in(after, done, "naming of functions") == (4, True)
-    assert ROUNDS > 1
+    assert REPAIR_ROUNDS > 1
 
 
 def test_shards_are_told_apart_by_their_items() -> None:

@@ -2,11 +2,12 @@
 
 import pytest
 
+from baton.bounds import REPAIR_ROUNDS
 from baton.failures import Failure
 from baton.findings import GateKind, GateOutcome, GateResult, GateVerdict, VerdictStatus
 from baton.messages import StepResult
 from baton.plan import Plan, PlanStep
-from baton.repairs import ROUNDS, judged_by_gates, repair_steps, watched
+from baton.repairs import judged_by_gates, repair_steps, watched
 from baton.schedule import others_paths
 from baton.states import StepStatusWord
 
@@ -99,7 +100,7 @@ def test_nothing_else_is_repaired(status):
 
 def test_rounds_are_bounded_and_a_step_that_came_to_nothing_is_not_waited_for():
     failure, plan = failing(Failure(name="a", files=("src/calc.py",))), PLAN
-    for number in range(1, ROUNDS + 1):
+    for number in range(1, REPAIR_ROUNDS + 1):
         (step,) = steps_for(failure, plan=plan, step1=StepStatusWord.FAILED)
         assert (step.repair_round, step.depends_on) == (number, ())
         plan = plan.model_copy(update={"plan": (*plan.plan, step)})
