@@ -11,7 +11,7 @@ from pathlib import Path
 from activities.git import ANY_COMMIT_UPLOAD, BadRepository, Git, GitError, require_version, split, without_credentials
 from baton.layout import OPERATIONS, TRAILER_TASK, branch_name
 from baton.models import Stored
-from baton.sources import is_url
+from baton.sources import CHECKOUT_QUESTION, checkout_fault, is_url
 
 FALLBACK_NAME, FALLBACK_EMAIL = "Baton", "baton@localhost"
 MOST_NAMES = 50
@@ -129,16 +129,9 @@ class SourceRepository:
         return f"\n{TRAILER_TASK}: {task_id}\n" in await git.text("log", "-1", "--format=%B%n", tip) + "\n"
 
     async def _top_level(self, git: Git, source: str) -> Path:
-        answer = await git.call("rev-parse", "--is-bare-repository", "--is-inside-git-dir")
-        if answer.exit_code != 0:
-            if "dubious ownership" in answer.stderr:
-                raise BadRepository(f"{source}: git does not trust this folder: {answer.stderr.strip()}")
-            raise BadRepository(f"{source} is not in a git repository: run git init and commit, or name another folder")
-        bare, inside = answer.stdout.split()
-        if bare == b"true":
-            raise BadRepository(f"{source} is a bare repository: name a checkout of it, or its URL (file://…)")
-        if inside == b"true":
-            raise BadRepository(f"{source} is inside a .git folder: name the folder of the checkout")
+        answer = await git.call(*CHECKOUT_QUESTION)
+        if (fault := checkout_fault(source, answer.exit_code, answer.stdout, answer.stderr)) is not None:
+            raise BadRepository(fault)
         # One line end belongs to git, all others to the path.
         return Path(os.fsdecode((await git.output("rev-parse", "--show-toplevel"))[:-1]))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from baton.names import task_text_fault
-from baton.sources import has_credentials, is_url
+from baton.sources import CHECKOUT_QUESTION, checkout_fault, has_credentials, is_url
 from cli.exits import Refused
 
 if TYPE_CHECKING:
@@ -190,17 +190,10 @@ def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def _top_level(folder: Path, given: str) -> Path:
-    kind = git(folder, "rev-parse", "--is-bare-repository", "--is-inside-git-dir")
-    if kind.returncode != 0:
-        said = kind.stderr.decode(errors="replace").strip()
-        if "dubious ownership" in said:
-            raise Refused(f"{given}: git does not trust this folder: {said}")
-        raise Refused(f"{given} is not in a git repository: run git init and commit, or name another with --repo")
-    bare, inside = kind.stdout.split()
-    if bare == b"true":
-        raise Refused(f"{given} is a bare repository: name a checkout of it, or its URL (file://…)")
-    if inside == b"true":
-        raise Refused(f"{given} is inside a .git folder: name the folder of the checkout")
+    answer = git(folder, *CHECKOUT_QUESTION)
+    errors = answer.stderr.decode(errors="replace")
+    if (fault := checkout_fault(given, answer.returncode, answer.stdout, errors)) is not None:
+        raise Refused(fault)
     # One line end belongs to git, all others to the path.
     return Path(os.fsdecode(git(folder, "rev-parse", "--show-toplevel").stdout[:-1]))
 
