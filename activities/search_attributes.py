@@ -5,9 +5,7 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSe
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from baton.names import SEARCH_ATTENTION, SEARCH_PHASE, SEARCH_REPOSITORY
-
-NAMES = (SEARCH_PHASE, SEARCH_REPOSITORY, SEARCH_ATTENTION)
+from baton.names import SEARCH_ATTRIBUTES
 
 
 async def ensure_search_attributes(client: Client) -> bool:
@@ -16,7 +14,7 @@ async def ensure_search_attributes(client: Client) -> bool:
         listed = await client.operator_service.list_search_attributes(
             ListSearchAttributesRequest(namespace=client.namespace)
         )
-        missing = [name for name in NAMES if name not in listed.custom_attributes]
+        missing = [name for name in SEARCH_ATTRIBUTES if name not in listed.custom_attributes]
         if missing:
             await client.operator_service.add_search_attributes(
                 AddSearchAttributesRequest(

@@ -14,6 +14,8 @@ TASK_QUEUE = "baton"
 SEARCH_PHASE = "BatonPhase"
 SEARCH_REPOSITORY = "BatonRepository"
 SEARCH_ATTENTION = "BatonAttention"
+SEARCH_ATTRIBUTES = (SEARCH_PHASE, SEARCH_REPOSITORY, SEARCH_ATTENTION)
+"""All of them are keywords."""
 
 UPDATES = {
     "approve": "approve_phase",
@@ -27,7 +29,8 @@ UPDATES = {
 }
 """Each signal of a task and the update of the same meaning, which is refused at once where it makes no sense."""
 
-TASK_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+LONGEST_TASK_ID = 63
+TASK_ID = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{LONGEST_TASK_ID - 1}}}")
 
 BAD_INPUT = "BadInput"
 """Error type: what the user gave cannot be used; nothing was left behind."""
@@ -55,7 +58,7 @@ def task_id_fault(task_id: str) -> str | None:
     if TASK_ID.fullmatch(task_id):
         return None
     return (
-        f"the task id {task_id!r} is malformed: use 1 to 63 lower-case letters, digits and hyphens, "
+        f"the task id {task_id!r} is malformed: use 1 to {LONGEST_TASK_ID} lower-case letters, digits and hyphens, "
         "starting with a letter or digit, for example migrate-typescript-2026-11-30"
     )
 

@@ -11,7 +11,7 @@ from baton.knowledge import Knowledge
 from baton.ledger import ItemCounts, ItemRecord, ItemStatus, counts, grouped, merge, ungrouped
 from baton.messages import AgentResult, ChainTotals, StepResult
 from baton.models import Stored
-from baton.plan import Plan, PlanStep
+from baton.plan import PlanStep
 from baton.pricing import Usage
 from baton.progress import Earlier, Progress, Salvaged
 from baton.states import AgentEnd, StepStatusWord, TaskState
@@ -52,7 +52,7 @@ def resumed(progress: Progress, salvaged: Sequence[Salvaged]) -> Resumed:
             earlier[step.step] = before
     after = progress.model_copy(
         update={
-            "status": _status(progress.status, plan, kept, earlier, usage, agents),
+            "status": _status(progress.status, kept, earlier, usage, agents),
             "agents": progress.agents + agents,
             "round": 1,
             "replan_wanted": False,
@@ -154,7 +154,6 @@ def _unmerged(steps: dict[int, PlanStep], salvaged: Sequence[Salvaged]) -> tuple
 
 def _status(
     status: TaskStatus,
-    plan: Plan | None,
     kept: dict[int, StepResult],
     earlier: dict[int, Earlier],
     usage: Usage,

@@ -5,11 +5,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from baton.names import LONGEST_TASK_ID
+
 Issue = dict[str, Any]
 """One entry of `issues.json`; `decision`, `decided_at`, `comment` and `follow_up` are there once a person decided."""
 
 _DECIDED = ("decision", "decided_at", "comment", "follow_up")
-_LONGEST_ID = 63
 
 
 class Decision(StrEnum):
@@ -60,7 +61,7 @@ def follow_up_id(task_id: str, issues: Sequence[Issue]) -> str:
     """The id of the next task that follows a review of this one."""
     number = len({issue["follow_up"] for issue in issues if issue.get("follow_up")}) + 1
     suffix = f"-follow-up-{number}"
-    return task_id[: _LONGEST_ID - len(suffix)].rstrip("-") + suffix
+    return task_id[: LONGEST_TASK_ID - len(suffix)].rstrip("-") + suffix
 
 
 def _same(issue: Issue) -> tuple[str, tuple[str, ...]]:

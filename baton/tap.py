@@ -16,7 +16,6 @@ _POINT = re.compile(
 )
 _HEADING = re.compile(r"^# (?!Subtest:|tests \d|pass |fail |ok$|not ok)(?P<name>\S.*)$")
 _NOT_CHOSEN = "test name does not match pattern"
-_MESSAGE = re.compile(r"^\s*(?:error|operator|expected|actual|message|at|location|stack): ?(.*)$")
 _INDENT = 4
 
 
@@ -47,7 +46,7 @@ def _cases(lines: Sequence[str]) -> Iterator[Case]:
             message = list(_message_after(lines, number))
             case = Case(
                 name=name,
-                outcome=_outcome(point, line),
+                outcome=_outcome(point),
                 files=_files(message),
                 text="\n".join(message)[:TEXT_CHARACTERS] if point["not"] else "",
             )
@@ -61,7 +60,7 @@ def _cases(lines: Sequence[str]) -> Iterator[Case]:
         yield from (case.model_copy(update={"name": whole}) for whole, case in waiting[depth])
 
 
-def _outcome(point: re.Match[str], line: str) -> Outcome:
+def _outcome(point: re.Match[str]) -> Outcome:
     if point["directive"]:
         return Outcome.SKIPPED
     return Outcome.FAILED if point["not"] else Outcome.PASSED

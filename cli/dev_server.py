@@ -19,6 +19,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from baton.names import SEARCH_ATTRIBUTES
 from cli import processes
 from cli.exits import ServiceError
 from cli.service_record import ProcessMark, ServiceFiles, try_lock, write_private
@@ -26,7 +27,6 @@ from cli.service_record import ProcessMark, ServiceFiles, try_lock, write_privat
 HOST = "127.0.0.1"
 NAMESPACE = "default"
 RETENTION = "8760h"  # the server's default is 24 h: finished tasks would vanish
-_SEARCH_ATTRIBUTES = ("BatonPhase", "BatonRepository", "BatonAttention")
 # Without these a dispatch waits for a token of 50 ms and timers come in steps of 1 s (measured on server 1.32).
 _DYNAMIC_CONFIG = (
     "history.transferProcessorMaxPollRPS=500",
@@ -92,7 +92,7 @@ def server_command(binary: Path, ports: Ports, files: ServiceFiles) -> list[str]
         command += ["--sqlite-pragma", pragma]
     for setting in _DYNAMIC_CONFIG:
         command += ["--dynamic-config-value", setting]
-    for attribute in _SEARCH_ATTRIBUTES:
+    for attribute in SEARCH_ATTRIBUTES:
         command += ["--search-attribute", f"{attribute}=Keyword"]
     return command
 

@@ -6,7 +6,6 @@ import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from datetime import date
 
-LONGEST_ID = 63
 LONGEST_SLUG = 44
 """Leaves room for the date and a number behind it."""
 

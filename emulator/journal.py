@@ -7,7 +7,7 @@ the request in hand. Bodies are kept in memory only, for tests that run the emul
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
@@ -111,11 +111,6 @@ def duplicate_turns(exchanges: Iterable[Exchange]) -> list[tuple[str, str]]:
         if exchange.path == "/v1/messages" and exchange.status == 200 and exchange.complete
     )
     return [turn for turn, times in turns.items() if times > 1]
-
-
-def requests_by_agent(exchanges: Iterable[Exchange]) -> Mapping[str, int]:
-    """How many model calls each `metadata.user_id` made."""
-    return Counter(exchange.user_id or "" for exchange in exchanges if exchange.path == "/v1/messages")
 
 
 def _text(value: object) -> str | None:
