@@ -42,6 +42,13 @@ def test_every_setting_stands_on_its_page() -> None:
     assert [key for key in prices if f"`{key}`" not in page] == ["up_to_prompt_tokens"]
 
 
+@pytest.mark.parametrize("room", ["workflows", "activities", "baton", "cli"])
+def test_every_module_has_its_place_in_the_list_of_rooms(room: str) -> None:
+    rooms = (ROOT / "docs/design.md").read_text(encoding="utf-8").partition("## Rooms")[2].partition("\n## ")[0]
+    named = set(re.findall(r"\w+", rooms))
+    assert {path.stem for path in (ROOT / room).glob("*.py")} - {"__init__"} <= named
+
+
 def test_the_shown_settings_are_valid() -> None:
     shown = [block.text for block in blocks(ROOT / "docs/settings.md") if block.language == "json"]
     assert shown
