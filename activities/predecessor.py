@@ -66,7 +66,8 @@ class Predecessor:
         except ModelError as error:
             if error.fault.pause is not None:
                 raise
-            return _none(f"the predecessor cannot be reached ({error.fault.message[:200]})")
+            reason = f"the predecessor cannot be reached ({error.fault.message[:200]})"
+            return _none(reason).model_copy(update={"usage": error.spent or Usage()})
         text = "\n".join(block["text"] for block in response.content if block["type"] == "text").strip()
         given = Answer(text=text, usage=response.usage)
         if not text:

@@ -13,6 +13,7 @@ from activities.telemetry import working
 from baton.conversation import Response, calls
 from baton.first_message import assignment_message
 from baton.messages import TaskRef
+from baton.pricing import Usage
 from baton.roles import Role
 from baton.routing import Route, Routed, TaskFacts, decided_by_facts, shown_facts, task_facts
 from baton.tool_inputs import SubmitRoute
@@ -65,8 +66,8 @@ class Routing:
         try:
             with working(folder):
                 response = await self._model.respond(request, lambda _: None, opened.settings.prices)
-        except ModelError:
-            return Routed()
+        except ModelError as error:
+            return Routed(usage=error.spent or Usage())
         return Routed(route=_submitted(response), usage=response.usage)
 
 
