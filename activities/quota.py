@@ -61,7 +61,8 @@ class Pauses:
             found = await handle.describe(rpc_timeout=RPC_LIMIT)
             if found.status is not WorkflowExecutionStatus.RUNNING:
                 return None
-            return Pause.model_validate((await found.memo())[PAUSE_MEMO])
+            memo = (await found.memo()).get(PAUSE_MEMO)
+            return None if memo is None else Pause.model_validate(memo)  # it has ended, and tells those who waited
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 logger.warning("whether the account is paused cannot be found out: %s", error)

@@ -1,7 +1,8 @@
 """QuotaWorkflow: the pause of one account of the provider, for all tasks on all hosts. One run is one pause.
 
 Its memo says what holds, which the server tells without a worker; while it runs no model call of the account leaves
-(`activities/quota.py`). It ends at the reset, or when a person helped, and tells everyone who waits.
+(`activities/quota.py`). It ends at the reset, or when a person helped: the memo says so before anyone is told, else
+those who go on would find the pause again, wait, be told at once, and so on without an end.
 """
 
 from contextlib import suppress
@@ -13,6 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.messages import Direction
     from baton.names import QUOTA_WORKFLOW
     from baton.quota import PAUSE_MEMO, Held, Pause, merged, told
+    from workflows.versions import PAUSE_ENDS_FIRST
 
 
 @workflow.defn(name=QUOTA_WORKFLOW)
@@ -28,7 +30,17 @@ class QuotaWorkflow:
 
     @workflow.run
     async def run(self, held: Held) -> None:
-        """Hold until the reset or a person's help, then tell everyone."""
+        """Hold until the reset or a person's help, then tell everyone; again where a new pause begins meanwhile."""
+        while True:
+            await self._hold()
+            if workflow.patched(PAUSE_ENDS_FIRST):
+                workflow.upsert_memo({PAUSE_MEMO: None})
+            await self._release()
+            await workflow.wait_condition(workflow.all_handlers_finished)
+            if self._is_over():
+                return
+
+    async def _hold(self) -> None:
         while not self._is_over():
             workflow.set_current_details(f"**{told(self._pause)}**\n\n{self._pause.reason}")
             if workflow.info().is_continue_as_new_suggested():
@@ -38,11 +50,12 @@ class QuotaWorkflow:
             left = self._pause.until - workflow.now() if self._pause.until is not None else None
             with suppress(TimeoutError):
                 await workflow.wait_condition(lambda: self._changed or self._lifted, timeout=left)
-        while self._waiting:
+
+    async def _release(self) -> None:
+        while self._waiting and self._is_over():
             name, _ = self._waiting.popitem()
             with suppress(ApplicationError):  # it waits no longer, or does not run any more
                 await workflow.get_external_workflow_handle(name).signal("direct", Direction(kind="released"))
-        await workflow.wait_condition(workflow.all_handlers_finished)
 
     @workflow.query
     def status(self) -> Held:
@@ -51,10 +64,12 @@ class QuotaWorkflow:
 
     @workflow.signal
     def pause(self, pause: Pause) -> None:
-        """Another call learned of it, perhaps of a later reset."""
-        after = merged(self._pause, pause)
-        if after != self._pause:
+        """Another call learned of it, perhaps of a later reset; or, after the end, a new pause begins."""
+        begins = self._is_over() and workflow.patched(PAUSE_ENDS_FIRST)
+        after = pause if begins else merged(self._pause, pause)
+        if begins or after != self._pause:
             self._pause, self._changed = after, True
+            self._lifted = self._lifted and not begins
             workflow.upsert_memo({PAUSE_MEMO: after.model_dump(mode="json")})
 
     @workflow.signal

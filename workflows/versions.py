@@ -32,3 +32,6 @@ NOTIFY = "notify"
 
 MERGE_QUEUE = "merge-queue"
 """Merges go in plan order among the steps that are ready, and the cheap gates run after each."""
+
+PAUSE_ENDS_FIRST = "pause-ends-first"
+"""A pause of the provider is taken back before those who wait are told."""

@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowExecutionStatus
 
 from activities.quota import Pauses
@@ -29,6 +31,7 @@ from workflows.quota import QuotaWorkflow
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+TOLD = "EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED"
 KEY = "key-of-the-test"
 USED_UP = HttpError(429, "rate_limit_error", "Your usage limit is reached", {"retry-after": "7200"})
 
@@ -71,6 +74,10 @@ def side_by_side(rig: Rig, number: int, **settings: Any) -> TaskInput:
     given = task(source, "a0.py", maxParallelAgents=number, maxAgents=30, review="never", **settings)
     plan = PlanDraft.model_validate({"execution_strategy": "parallel", "plan": steps})
     return given.model_copy(update={"plan": plan})
+
+
+def event_name(event: HistoryEvent) -> str:
+    return EventType.Name(event.event_type)
 
 
 def is_paused(now: TaskStatus) -> bool:
@@ -172,6 +179,38 @@ async def test_a_refused_key_is_one_question_per_task_and_a_new_key_serves_all(r
         results = [await handle.result() for handle in tasks]
         assert statuses(api)[401] == refused
     assert [(result.state, result.handoffs) for result in results] == [(TaskState.DONE, 0), (TaskState.DONE, 0)]
+
+
+async def test_everyone_is_told_once_that_a_pause_is_over(rig: Rig) -> None:
+    model = Faulty(HttpError(401, "authentication_error", "refused for now"))
+    with rig.api(Rules(model)) as api:
+        handle = await rig.start(side_by_side(rig, 6))
+        item = await attention(handle)
+        held = rig.client.get_workflow_handle(QUOTA_ID.format(account=account(api)))
+        async with asyncio.timeout(60):
+            while len((await held.query(QuotaWorkflow.status)).waiting) < 6:
+                await asyncio.sleep(0.1)
+        model.fault = None
+        await answer(handle, item, "retry")
+        result = await handle.result()
+        told = [event async for event in held.fetch_history_events() if event_name(event) == TOLD]
+    assert result.state is TaskState.DONE
+    assert len(told) <= 6
+    assert await Pauses(rig.client).current(account(api)) is None
+
+
+async def test_a_pause_that_begins_as_another_ends_holds(rig: Rig) -> None:
+    with rig.api(Rules(editing)) as api:
+        pauses, name, now = Pauses(rig.client), account(api), datetime.now(UTC)
+        first = await pauses.begin(name, Pause(kind="person", reason="refused", since=now))
+        handle = rig.client.get_workflow_handle(QUOTA_ID.format(account=name))
+        await handle.signal("release", first)
+        second = await pauses.begin(name, Pause(kind="person", reason="again", since=now + timedelta(seconds=1)))
+        async with asyncio.timeout(30):
+            while (found := await pauses.current(name)) is None or found.reason != "again":
+                await asyncio.sleep(0.05)
+        await handle.signal("release", second.model_copy(update={"since": found.since}))
+        await handle.result()
 
 
 async def test_a_spend_limit_that_nobody_raises_stops_what_asks(rig: Rig) -> None:
