@@ -11,6 +11,7 @@ from baton.models import Stored
 from baton.pricing import Usage
 from baton.roles import Role
 from baton.states import StepStatusWord, TaskState
+from baton.wording import counted
 
 TITLE_CHARACTERS = 200
 OWN_WORDS = "other"
@@ -160,15 +161,23 @@ def details_markdown(status: TaskStatus, now: datetime) -> str:
     if status.paused_until is not None:
         lines += ["", f"> {provider_pause(status.paused_until)}"]
     if status.steps:
-        lines += ["", "| step | agent | state | items | agents |", "|---|---|---|---|---|"]
-        lines += [
-            f"| {step.step} | {step.agent_type} | {step_mark(step.state)} {step.state} "
-            f"| {step.items.done}/{step.items.total} | {step.agents} |"
-            for step in status.steps
-        ]
+        lines += ["", *(_step_line(step) for step in status.steps)]
     usage = status.usage
     tokens = f"{usage.output_tokens} output tokens, {usage.total_input_tokens} input tokens"
-    calls = f"{status.agents} agents, {status.handoffs} handoffs, {usage.model_calls} model calls"
-    lines += ["", f"{calls}, {tokens}, {usage.cost_usd:.2f} USD"]
+    calls = ", ".join(
+        (
+            counted(status.agents, "agent"),
+            counted(status.handoffs, "handoff"),
+            counted(usage.model_calls, "model call"),
+        )
+    )
+    lines += ["", f"{calls}, {tokens}, {usage.cost_usd:.2f} USD", ""]
     lines += [f"- {happening.at:%H:%M:%S} {happening.text}" for happening in status.happenings[-8:]]
     return "\n".join(lines)
+
+
+def _step_line(step: StepStatus) -> str:
+    """A step in a line; a table's columns run together in the Web UI."""
+    items = f", {step.items.done}/{step.items.total} items" if step.items.total else ""
+    agents = f", {counted(step.agents, 'agent')}" if step.agents else ""
+    return f"- {step_mark(step.state)} step {step.step} {step.agent_type}: {step.state}{items}{agents}"
