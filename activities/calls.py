@@ -45,6 +45,9 @@ TOOL_SECONDS = 15 * 60
 NOT_RUN_NO_TIME = "Not run: the calls before it took all the time of this turn. Send it again if it is still needed."
 NOT_RUN_AFTER_END = "Not run: an earlier call of this response ended the work."
 
+READING_TOOLS = frozenset({"read", "glob", "grep"})
+"""What was found to differ still holds after these."""
+
 
 @dataclass
 class Work:
@@ -56,6 +59,8 @@ class Work:
     extra_usage: Usage = field(default_factory=Usage)
     noted: dict[str, bool] = field(default_factory=dict)
     """What the trace tells of the current call beside its outcome."""
+    changed: frozenset[str] | None = None
+    """What differs from where the step began; None until it is asked for, and again once a tool may have written."""
 
     def add(self, facts: TurnFacts) -> None:
         """Take what one call established."""
@@ -134,6 +139,8 @@ class Calls:
             await self._run_tool(call, arguments, work)
 
     async def _run_tool(self, call: ToolCall, arguments: BaseModel, work: Work) -> None:
+        if call.name not in READING_TOOLS:
+            work.changed = None
         result = await self.tools.call(call.name, call.input)
         work.noted["refused"] = result.refused
         if result.whole is not None:
@@ -150,14 +157,12 @@ class Calls:
         return TurnFacts(refused_submissions=1 if call.name == SUBMISSION_TOOLS[self.request.role] else 0)
 
     async def _evidence(self, call: ToolCall, work: Work) -> Evidence:
-        changed: Sequence[str] = ()
+        changed: frozenset[str] = frozenset()
         files: Sequence[str] = ()
         unresolved: Sequence[str] = ()
         repository = self.folder.repository
         if call.name in {"complete_item", "finish_step"}:
-            workspace = self.folder.workspace(self.request.workspace)
-            changes = await repository.changed_paths(workspace, self.conversation.opening.start_commit)
-            changed = [change.path for change in changes]
+            changed = await self._changed(work)
         elif call.name == "submit_resolution":
             workspace, opening = self.folder.workspace(self.request.workspace), self.conversation.opening
             unresolved = await repository.resolutions().marked(workspace, opening.start_commit, opening.conflicted)
@@ -167,12 +172,20 @@ class Calls:
             facts=work.so_far,
             agent_id=self.request.agent_id,
             at=datetime.now(UTC),
-            changed=frozenset(changed),
+            changed=changed,
             files=frozenset(files),
             task_id=self.request.task_id,
             missing_outputs=frozenset(self._missing_outputs()) if call.name == "finish_step" else (),
             unresolved=unresolved,
         )
+
+    async def _changed(self, work: Work) -> frozenset[str]:
+        """What the step changed, asked of git once for all items that are completed in a row."""
+        if work.changed is None:
+            workspace = self.folder.workspace(self.request.workspace)
+            changes = await self.folder.repository.changed_paths(workspace, self.conversation.opening.start_commit)
+            work.changed = frozenset(change.path for change in changes)
+        return work.changed
 
     def _missing_outputs(self) -> list[str]:
         """What later steps want from this one and it did not write; shards do not answer for each other."""

@@ -37,6 +37,30 @@ async def test_changed_needs_a_change(make_bench: MakeBench) -> None:
     assert (await results(bench, agent))[-1].startswith("! 'src/a.py' is already recorded as changed")
 
 
+async def test_each_item_is_judged_by_what_was_written_until_then(make_bench: MakeBench) -> None:
+    bench = await make_bench(
+        does(
+            call("complete_item", item="src/b.py"),
+            call("edit", file_path="src/a.py", old_string="1", new_string="2"),
+            call("complete_item", item="src/a.py"),
+            call("read", file_path="src/b.py"),
+            call("complete_item", item="src/b.py"),
+            call("bash", command="echo >> src/b.py"),
+            call("complete_item", item="src/b.py"),
+        )
+    )
+    agent = await bench.start()
+    items = (await agent.go_on()).items
+    told = await results(bench, agent)
+    assert [text.startswith("! 'src/b.py' shows no change") for text in told] == [
+        True,
+        *[False] * 3,
+        True,
+        *[False] * 2,
+    ]
+    assert {record.item: record.status for record in items} == dict.fromkeys(("src/a.py", "src/b.py"), "changed")
+
+
 async def test_a_change_that_was_taken_back_is_none(make_bench: MakeBench) -> None:
     bench = await make_bench(
         does(

@@ -1,6 +1,11 @@
-"""5 000 items and 150 agents stay inside Temporal's limits: no payload, history or result grows with the whole task."""
+"""5 000 items and 150 agents stay inside Temporal's limits: no payload, history or result grows with the whole task.
+
+Every run measures many agents with few items and many items with few agents; `BATON_FULL_SCALE=1` measures both at
+once, which takes some ten minutes.
+"""
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,10 +21,11 @@ from tests.end_to_end import bench
 from tests.end_to_end.bench import Handle, Rules, task
 from tests.workflows.rig import Rig
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.end_to_end, pytest.mark.timeout(1_200)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.end_to_end, pytest.mark.timeout(1_500)]
 
-ITEMS, AGENTS = 5_000, 145
-"""At most 150 shards: with 34 items each it is 148."""
+SCALES = [(600, 6_000, 150), (5_000, 130, 26)] if not os.environ.get("BATON_FULL_SCALE") else [(5_000, 1_200, 145)]
+"""Items, estimated tokens of each, and the agents that these make at least. At most 150 shards are made; an agent is
+shown 200 items at once."""
 LARGEST_PAYLOAD_BYTES = 1_000_000
 """Half of what the server takes."""
 LARGEST_HISTORY_BYTES, LONGEST_HISTORY = 10_000_000, 6_000
@@ -52,27 +58,29 @@ async def measured(rig: Rig, handle: Handle) -> tuple[list[int], list[int], int]
     return lengths, sizes, largest
 
 
-async def test_a_large_task_stays_inside_the_limits(rig: Rig) -> None:
-    names = [f"src/package_{number // 100:02d}/module_{number:04d}.py" for number in range(ITEMS)]
-    source = bench.repository(rig.folder / "large", dict.fromkeys(names, "start\n"))
+@pytest.mark.parametrize(("items", "tokens_each", "agents"), SCALES)
+async def test_a_large_task_stays_inside_the_limits(rig: Rig, items: int, tokens_each: int, agents: int) -> None:
+    names = [f"src/package_{number // 100:02d}/module_{number:04d}.py" for number in range(items)]
+    source = bench.repository(rig.folder / f"large-{items}", dict.fromkeys(names, "start\n"))
     step = DraftStep(
         step=1,
         agent_type="editor",
         description="Edit all",
         select=Selection(include=("src/**/*.py",)),
         handoff_strategy=HandoffStrategy.PARALLEL,
+        estimated_output_tokens=tokens_each * items,
     )
     plan = PlanDraft(plan=(step,), execution_strategy="parallel")
     given = task(source, maxAgents=160, maxParallelAgents=8).model_copy(update={"plan": plan})
     with rig.api(Rules(answer)):
         handle = await rig.client.start_workflow(
-            ORCHESTRATION_WORKFLOW, given, id="large", task_queue=TASK_QUEUE, result_type=TaskResult
+            ORCHESTRATION_WORKFLOW, given, id=f"large-{items}", task_queue=TASK_QUEUE, result_type=TaskResult
         )
         result = await handle.result()
     lengths, sizes, largest = await measured(rig, handle)
     print(f"\nruns {len(lengths)}, events {lengths}, bytes {sizes}, largest event {largest}")
-    assert (result.state, result.items.done) == (TaskState.DONE, ITEMS)
-    assert result.agents >= AGENTS
+    assert (result.state, result.items.done) == (TaskState.DONE, items)
+    assert result.agents >= agents
     assert max(lengths) < LONGEST_HISTORY
     assert max(sizes) < LARGEST_HISTORY_BYTES
     assert largest < LARGEST_PAYLOAD_BYTES
