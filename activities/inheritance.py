@@ -65,8 +65,8 @@ async def _summary(
     )
     try:
         response = await model.respond(request, lambda _: None, settings.prices)
-    except ModelError:
-        return Inheritance()
+    except ModelError as error:
+        return Inheritance(usage=error.spent or Usage())
     text = submitted_summary(response)
     fits = text and estimated_tokens(text) <= limit_tokens * SUMMARY_TOLERANCE
     summary = (f"summary of {len(left_out)} older entries: {text}",) if fits else ()
