@@ -19,7 +19,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO
 
-from activities.child_environment import child_environment
 from activities.command_limits import CommandLimits
 from activities.process_groups import TAG_VARIABLE, ProcessGroup, end_group, has_members
 from activities.sandbox import Sandbox, find_sandbox
@@ -32,7 +31,6 @@ __all__ = [
     "ProcessGroup",
     "Sandbox",
     "capture",
-    "child_environment",
     "end_group",
     "find_sandbox",
     "run",

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from activities.telemetry_wanted import HEADERS, header_values, saved_headers
+from activities.telemetry_wanted import header_values, saved_headers
+from baton.environment import COLLECTOR_CREDENTIALS, MODEL_CREDENTIALS
 from baton.redaction import url_password
 
-NAMES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
 SHORTEST_SECRET = 8
 _SECRET_NAME = re.compile(r"TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
 
@@ -30,11 +30,11 @@ class Credentials:
         try:
             return dict(json.loads(self._file.read_text(encoding="utf-8")))
         except FileNotFoundError:
-            return {name: self._environment[name] for name in NAMES if self._environment.get(name)}
+            return {name: self._environment[name] for name in MODEL_CREDENTIALS if self._environment.get(name)}
 
     def _of_collector(self) -> list[str]:
         """What a collector of telemetry takes for credentials."""
-        headers = {name: value for name, value in self._environment.items() if name in HEADERS}
+        headers = {name: value for name, value in self._environment.items() if name in COLLECTOR_CREDENTIALS}
         headers |= saved_headers(self._file.with_name("telemetry.json"))
         return [value for text in headers.values() for value in header_values(text)]
 

@@ -19,13 +19,12 @@ from activities.locking import exclusive
 from activities.resolution import Resolutions
 from activities.result_branch import ASIDE, MergeKind, MergeOutcome, ResultBranch
 from activities.source_repository import Identity, SourceFacts, SourceRepository
-from activities.working_tree import Change, ChangeKind, LeftOut, WorkingTree, commit_message, trailers_of
+from activities.working_tree import Change, LeftOut, WorkingTree, commit_message, trailers_of
 from baton.layout import PRIVATE_REPOSITORY
 
 __all__ = [
     "BadRepository",
     "Change",
-    "ChangeKind",
     "GitError",
     "Identity",
     "LeftOut",

@@ -1,4 +1,5 @@
-"""The environment variables that commands of a task may see: an allow-list of what the caller has.
+"""The environment variables that hold credentials of ours, and those that commands of a task may see: an allow-list of
+what the caller has.
 
 Commands come from a language model or a repository, so what they can read they may also print. What is not named
 here does not reach them, and so does nothing that looks like a credential.
@@ -6,6 +7,15 @@ here does not reach them, and so does nothing that looks like a credential.
 
 import re
 from collections.abc import Mapping
+
+MODEL_CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
+"""Credentials of the model's API; they belong together."""
+COLLECTOR_CREDENTIALS = (
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+)
+"""A collector's credentials; the other `OTEL_*` variables are none."""
 
 # fmt: off
 NAMES = frozenset((

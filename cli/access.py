@@ -6,15 +6,19 @@ A configured Temporal that cannot be used is bad input; an embedded service that
 import os
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from baton.environment import MODEL_CREDENTIALS
 from cli import processes
 from cli.checks import workers_elsewhere
 from cli.connection import unreachable
-from cli.credentials import NAMES
 from cli.exits import Refused, ServiceError
 from cli.service import Service, configured, ensure, inspect, save_credentials
 from cli.service_record import ServiceFiles
 from cli.terminal import remark
+
+if TYPE_CHECKING:
+    from temporalio.envconfig import ClientConnectConfig
 
 _REMOTE_LIMIT = timedelta(seconds=5)
 _NOTHING_RUNS = "no Baton service runs here; start it with: orchestrate up (tasks that were running go on then)"
@@ -31,9 +35,7 @@ def reading(state: Path) -> Service | None:
         return running
     if running is not None and not running.embedded and running.address == server["target_host"]:
         return running
-    return Service(
-        address=server["target_host"], namespace=server["namespace"], embedded=False, directory=state / "service"
-    )
+    return _configured_service(server, state)
 
 
 def why_none(state: Path) -> str:
@@ -64,10 +66,8 @@ def working(state: Path) -> Service:
     if server is not None and not answered:
         raise Refused(unreachable(server["target_host"], embedded=False))
     if server is not None and workers_elsewhere(os.environ):
-        return Service(
-            address=server["target_host"], namespace=server["namespace"], embedded=False, directory=state / "service"
-        )
-    if not any(os.environ.get(name) for name in NAMES) and ServiceFiles(state).credentials.is_file():
+        return _configured_service(server, state)
+    if not any(os.environ.get(name) for name in MODEL_CREDENTIALS) and ServiceFiles(state).credentials.is_file():
         remark("No API key here: the one that the service keeps since an earlier command is used (down forgets it).")
     save_credentials(state, os.environ)
     return ensure(state)
@@ -89,3 +89,10 @@ def page(service: Service, task_id: str) -> str | None:
     if service.ui_url is None:
         return None
     return f"{service.ui_url}/namespaces/{service.namespace}/workflows/{task_id}"
+
+
+def _configured_service(server: "ClientConnectConfig", state: Path) -> Service:
+    """A configured server without a service of this host."""
+    return Service(
+        address=server["target_host"], namespace=server["namespace"], embedded=False, directory=state / "service"
+    )

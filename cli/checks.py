@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from baton.environment import MODEL_CREDENTIALS
 from baton.names import task_text_fault
 from baton.sources import CHECKOUT_QUESTION, checkout_fault, has_credentials, is_url
 from cli.exits import Refused
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from baton.plan import PlanDraft
     from baton.settings import Layer, Settings
 
-KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
 _GIT_LIMIT_SECONDS = 60
 
 
@@ -152,7 +152,7 @@ def check_credentials(environment: Mapping[str, str], saved: Path) -> None:
     """A key or another base URL is at hand, here or in the file that the running service uses."""
     if workers_elsewhere(environment):
         return
-    if not any(environment.get(name) for name in KEYS) and not saved.is_file():
+    if not any(environment.get(name) for name in MODEL_CREDENTIALS) and not saved.is_file():
         raise Refused(
             "no API key: set ANTHROPIC_API_KEY (export ANTHROPIC_API_KEY=…), or ANTHROPIC_BASE_URL for a server of "
             "your own. To see a whole run without a key: orchestrate demo"

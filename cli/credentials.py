@@ -10,22 +10,18 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from baton.environment import COLLECTOR_CREDENTIALS, MODEL_CREDENTIALS
 from cli.service_record import ServiceFiles, write_private
-
-NAMES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
-
-HEADERS = ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_METRICS_HEADERS")
-"""A collector's credentials; the other `OTEL_*` variables travel in the environment."""
 
 
 def save_credentials(state: Path, environment: Mapping[str, str]) -> None:
-    """Write what `environment` holds of NAMES to `service/credentials.json`, a JSON object by these names.
+    """Write what `environment` holds of MODEL_CREDENTIALS to `service/credentials.json`, a JSON object by these names.
 
     The three belong together, so they replace an earlier set as a whole; where none is given, it stays. The same goes
-    for HEADERS in `service/telemetry.json`.
+    for COLLECTOR_CREDENTIALS in `service/telemetry.json`.
     """
     files = ServiceFiles(state)
-    for names, path in ((NAMES, files.credentials), (HEADERS, files.telemetry)):
+    for names, path in ((MODEL_CREDENTIALS, files.credentials), (COLLECTOR_CREDENTIALS, files.telemetry)):
         given = {name: environment[name] for name in names if environment.get(name)}
         if given:
             files.create()

@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from baton.environment import MODEL_CREDENTIALS
 from baton.sources import has_credentials
-from cli.credentials import NAMES
 from cli.finding import Finding, fault, note, ok
 from cli.service_record import ServiceFiles
 
 DEFAULT_URL = "https://api.anthropic.com"
 _LIMIT_SECONDS = 10
-_KEY, _TOKEN, _URL = NAMES
+_KEY, _TOKEN, _URL = MODEL_CREDENTIALS
 _NO_KEY = (
     "export ANTHROPIC_API_KEY=… (or ANTHROPIC_BASE_URL for a server of your own); to see a run without one: "
     "orchestrate demo"
@@ -35,7 +35,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 def key_and_model(files: ServiceFiles, environment: Mapping[str, str]) -> list[Finding]:
     """Whether there is a key, from where, and what the API says to it."""
-    given = {name: environment[name] for name in NAMES if environment.get(name)}
+    given = {name: environment[name] for name in MODEL_CREDENTIALS if environment.get(name)}
     where = "from the environment"
     if not given:
         given, where = (
@@ -44,7 +44,7 @@ def key_and_model(files: ServiceFiles, environment: Mapping[str, str]) -> list[F
         )
     if not given:
         return [fault("key", "no API key", _NO_KEY)]
-    kind = " and ".join(name for name in NAMES if name in given)
+    kind = " and ".join(name for name in MODEL_CREDENTIALS if name in given)
     return [ok("key", f"{kind}, {where}"), _ask(given)]
 
 
@@ -54,7 +54,7 @@ def saved_credentials(files: ServiceFiles) -> dict[str, str]:
         found = json.loads(files.credentials.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return {name: str(found[name]) for name in NAMES if found.get(name)} if isinstance(found, dict) else {}
+    return {name: str(found[name]) for name in MODEL_CREDENTIALS if found.get(name)} if isinstance(found, dict) else {}
 
 
 def _ask(given: Mapping[str, str]) -> Finding:

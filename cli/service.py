@@ -29,7 +29,6 @@ from cli.service_record import (
     is_locked,
     log_tail,
     open_log,
-    private_directory,
 )
 
 if TYPE_CHECKING:
@@ -46,7 +45,6 @@ __all__ = [
     "last_ports",
     "normalised",
     "save_credentials",
-    "state_directory",
     "stop",
 ]
 
@@ -57,16 +55,6 @@ _REMOTE_PROBE_LIMIT = timedelta(seconds=5)
 _POLL_SECONDS = 0.05
 _HOPELESS_RESTARTS = 4
 _DETACH = "--detach"
-
-
-def state_directory() -> Path:
-    """`$BATON_STATE_DIR`, else the user's state folder of the platform; made with mode 0700 where missing."""
-    import platformdirs
-
-    chosen = os.environ.get("BATON_STATE_DIR")
-    path = Path(chosen).expanduser() if chosen else platformdirs.user_state_path("baton")
-    private_directory(path)
-    return path.resolve()
 
 
 def inspect(state: Path) -> Service | None:

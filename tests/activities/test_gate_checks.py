@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.commands import child_environment
+from activities.child_environment import child_environment
 from activities.gate_checks import GateChecks, Place, _put, restore_configuration, suite_changes
 from activities.gates import Gates
 from activities.repository import PrivateRepository

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from activities.commands import Sandbox, child_environment, find_sandbox
+from activities.child_environment import child_environment
+from activities.commands import Sandbox, find_sandbox
 from activities.gates import Gates, discover, prepare
 from activities.junit import read_cases
 from activities.sandbox import programs_named

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from activities.repository import BadRepository, ChangeKind, GitError, Identity, MergeKind, PrivateRepository
+from activities.repository import BadRepository, GitError, Identity, MergeKind, PrivateRepository
+from activities.working_tree import ChangeKind
 
 ODD_NAMES = (
     "with space.txt",

@@ -26,6 +26,7 @@ from cli import access, dev_server, processes
 from cli.credentials import remove_credentials
 from cli.exits import ServiceError
 from cli.finding import State
+from cli.places import state_path
 from cli.service import (
     Ports,
     Service,
@@ -34,7 +35,6 @@ from cli.service import (
     ensure,
     inspect,
     save_credentials,
-    state_directory,
     stop,
 )
 from cli.service_checks import service_findings
@@ -174,12 +174,13 @@ def test_state_directory_comes_from_the_environment_and_is_private(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BATON_STATE_DIR", str(tmp_path / "a" / "b"))
-    assert state_directory() == tmp_path / "a" / "b"
+    assert state_path() == tmp_path / "a" / "b"
+    ServiceFiles(state_path()).create()
     assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("BATON_STATE_DIR", str(tmp_path / "file"))
     with pytest.raises(ServiceError, match="BATON_STATE_DIR"):
-        state_directory()
+        ServiceFiles(state_path()).create()
 
 
 def test_credentials_are_private_and_replace_a_link(tmp_path: Path) -> None:
