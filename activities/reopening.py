@@ -5,8 +5,8 @@ import asyncio
 from activities.artifacts import Artifacts
 from activities.child_environment import child_environment
 from activities.task_folder import TaskFolder, UnknownTaskError
-from baton.layout import branch_name
 from baton.messages import OpenedTask, TaskInput
+from baton.resume import already_done, unknown, without_repository
 from baton.settings import Layer, resolve
 from baton.states import TaskState
 
@@ -21,16 +21,12 @@ async def reopen(folder: TaskFolder, given: TaskInput, run_id: str, host_queue: 
     try:
         record = folder.record
     except UnknownTaskError:
-        raise CannotResume(f"nothing is known of a task {task_id!r} on this host: there is nothing to resume") from None
+        raise CannotResume(unknown(task_id)) from None
     if not folder.repository.path.is_dir():
-        branch = branch_name(task_id)
-        raise CannotResume(
-            f"the private repository of {task_id} is gone ({folder.repository.path}), and with it all work that was "
-            f"not published: start a new task, from the result if there is one: orchestrate run … --base {branch}"
-        )
+        raise CannotResume(without_repository(task_id, str(folder.repository.path)))
     progress = await asyncio.to_thread(folder.state.current)
     if progress is not None and progress.status.state is TaskState.DONE:
-        raise CannotResume(f"the task {task_id} is done: there is nothing to resume")
+        raise CannotResume(already_done(task_id))
     settings = (progress and progress.settings) or record.opened.settings
     layers = [
         Layer(source="the settings of the task", orchestration=settings.model_dump(by_alias=True)),

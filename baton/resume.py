@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from baton.knowledge import Knowledge
+from baton.layout import branch_name
 from baton.ledger import ItemCounts, ItemRecord, ItemStatus, counts, grouped, merge, ungrouped
 from baton.messages import AgentResult, ChainTotals, StepResult
 from baton.models import Stored
@@ -181,4 +182,22 @@ def _status(
             "paused": False,
             "summary": "",
         }
+    )
+
+
+def unknown(task_id: str) -> str:
+    """Why a task that left nothing on this host cannot go on."""
+    return f"nothing is known of a task {task_id!r} on this host: there is nothing to resume"
+
+
+def already_done(task_id: str) -> str:
+    """Why a task that is done does not go on."""
+    return f"the task {task_id} is done: there is nothing to resume"
+
+
+def without_repository(task_id: str, path: str) -> str:
+    """Why a task whose private repository is gone cannot go on. `path`: where it was."""
+    return (
+        f"the private repository of {task_id} is gone ({path}), and with it all work that was not published: start a "
+        f"new task, from the result if there is one: orchestrate run … --base {branch_name(task_id)}"
     )

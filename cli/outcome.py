@@ -100,7 +100,7 @@ def _figures(items: ItemCounts, usage: Usage, agents: int, handoffs: int) -> lis
     if not agents:
         return lines
     calls = f"{counted(agents, 'agent')}, {counted(handoffs, 'handoff')}, {counted(usage.model_calls, 'model call')}"
-    cached = f" ({100 * usage.cache_read_tokens // usage.total_input_tokens} % from cache)"
+    cached = f" ({100 * usage.cache_read_tokens // (usage.total_input_tokens or 1)} % from cache)"
     tokens = f"{number(usage.output_tokens)} output, {number(usage.total_input_tokens)} input"
     unpriced = f" ({counted(usage.unpriced_calls, 'call')} without a known price)" if usage.unpriced_calls else ""
     return [

@@ -87,6 +87,7 @@ def again(task_id: str, options: Any, state: "Path") -> "Order":
     layer = settings_layer(options)
     check_settings(Path.home(), None, layer)
     check_credentials(os.environ, state / "service" / "credentials.json")
+    refuse_needless(task_id, state)
     first = _first_input(task_id, state)
     task_input = TaskInput(
         task=str(first.get("task", "")),
@@ -96,6 +97,35 @@ def again(task_id: str, options: Any, state: "Path") -> "Order":
         resume=True,
     )
     return Order(task_input, Source(task_input.repository, None), task_id, again=True)
+
+
+def refuse_needless(task_id: str, state: "Path") -> None:
+    """Raise `Refused` where this host knows that there is nothing to go on with.
+
+    The worker would say so too, but in a run that from then on is all that is seen of the task. With a configured
+    Temporal another host may have the task: there only what is here counts.
+    """
+    from baton.layout import PRIVATE_REPOSITORY, task_folder
+    from baton.resume import already_done, unknown, without_repository
+    from baton.states import TaskState
+    from cli.connection import configured
+
+    folder = task_folder(state, task_id)
+    if not folder.is_dir():
+        if configured() is None:
+            raise Refused(unknown(task_id))
+        return
+    if _last_state(folder) == TaskState.DONE:
+        raise Refused(already_done(task_id))
+    if not (folder / PRIVATE_REPOSITORY).is_dir():
+        raise Refused(without_repository(task_id, str(folder / PRIVATE_REPOSITORY)))
+
+
+def _last_state(folder: "Path") -> str | None:
+    try:
+        return str(json.loads((folder / "state.json").read_bytes())["status"]["state"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
 
 
 def _first_input(task_id: str, state: "Path") -> dict[str, Any]:

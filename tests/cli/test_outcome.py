@@ -109,3 +109,9 @@ def test_a_plan_is_shown_with_its_estimate() -> None:
         "Expected: 2 agents (2 to 4), 5 000 output tokens (3 500 to 12 000), 0.11 USD (0.05 to 0.40).",
         "note: step 3 waits for step 2: both own a.py",
     ]
+
+
+def test_a_task_whose_calls_all_failed_has_figures_too() -> None:
+    result = RESULT.model_copy(update={"usage": Usage()})
+    lines = ending_lines(Look(STATUS), Ending(TaskState.CANCELLED, result), None)
+    assert any("0 output, 0 input" in plain(line) for line in lines)
