@@ -76,9 +76,14 @@ def task_text_fault(task: str) -> str | None:
             f"the task has {size} bytes, at most {MOST_TASK_BYTES} are taken: put the details into a file of the "
             "repository and name it in the task"
         )
-    if (shape := shape_of_secret(task)) is not None:
-        return (
-            f"the task holds what looks like a secret ({shape}), and its text is stored: take it out, and let what "
-            "needs it read it from the environment or from a file that git ignores"
-        )
-    return None
+    return secret_fault("the task", task)
+
+
+def secret_fault(what: str, text: str) -> str | None:
+    """Why a person's text cannot be told to a task, which stores it; None where it holds no secret that shows."""
+    if (shape := shape_of_secret(text)) is None:
+        return None
+    return (
+        f"{what} holds what looks like a secret ({shape}), and its text is stored: take it out, and let what "
+        "needs it read it from the environment or from a file that git ignores"
+    )

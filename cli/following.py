@@ -17,7 +17,7 @@ from cli.exits import Refused, ServiceError
 from cli.keys import keys
 from cli.look import Look
 from cli.progress import news, news_line, progress
-from cli.tasks import Ending, Task
+from cli.tasks import SENT_ONLY, Ending, Task
 from cli.terminal import console, is_terminal, plain, styled
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ async def _send(task: Task, reply: Reply, dialog: Dialog) -> None:
     except (Refused, ServiceError) as error:
         dialog.say(str(error))
     else:
-        dialog.say(said or "it was sent; no worker answers now: it is taken as soon as one is back")
+        dialog.say(said or f"it {SENT_ONLY}")
 
 
 async def accepted(task: Task, limit_seconds: float = 10) -> Ending | None:

@@ -215,6 +215,7 @@ async def _decide(task_id: str, service: "Service", decision: str, phase: str | 
 async def _edit(task_id: str, service: "Service") -> None:
     """Let a person edit the plan that waits, and approve what was saved."""
     from cli.plan_editor import Unchanged, edit_until_taken, plan_text
+    from cli.tasks import SENT_ONLY
 
     task, look = await _task(task_id, service)
     if look.hint:
@@ -229,7 +230,7 @@ async def _edit(task_id: str, service: "Service") -> None:
             answer = await task.tell("revise_plan", plan | {"approve": True}, limit=_CHECK_LIMIT)
         except Refused as refused:
             return str(refused)
-        answers.append(answer or "the plan was sent; no worker answers now: it is taken as soon as one is back")
+        answers.append(answer or f"the plan {SENT_ONLY}")
         return None
 
     try:
@@ -257,9 +258,11 @@ async def _steer(task_id: str, service: "Service", act: str, payload: dict[str, 
 
 async def _tell(task: "Task", look: "Look", act: str, payload: dict[str, Any]) -> None:
     """Tell the task, and say what it answered; while the worker is away it gets a signal, and that is said."""
+    from cli.tasks import SENT_ONLY
+
     answer = await task.tell(act, payload, worker_away=bool(look.hint))
     if answer is None:
-        answer = f"{act} was sent; no worker answers now: it is taken as soon as one is back"
+        answer = f"{act} {SENT_ONLY}"
     show([Line(f"{task.task_id}: {answer}")])
 
 

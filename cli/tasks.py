@@ -18,7 +18,7 @@ from temporalio.api.update.v1 import Outcome
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 from temporalio.service import RPCError, RPCStatusCode
 
-from baton.names import BAD_INPUT, SEARCH_ATTENTION, SEARCH_PHASE, UPDATES
+from baton.names import BAD_INPUT, SEARCH_ATTENTION, SEARCH_PHASE, UPDATES, secret_fault
 from baton.states import TaskState
 from baton.status import AgentStatus, TaskResult, TaskStatus
 from cli.exits import Refused, ServiceError
@@ -36,6 +36,8 @@ _UPDATE_LIMIT = timedelta(seconds=8)
 _ITEMS_AT_ONCE = 500
 
 WORKER_AWAY = "the worker does not answer now; this is what was known last"
+SENT_ONLY = "was sent; no worker answers now: it is taken as soon as one is back"
+"""What is said of what a task could not answer."""
 SERVER_AWAY = "the Temporal server does not answer now; this is what was known last"
 
 
@@ -117,8 +119,10 @@ class Task:
         """Tell the task something, as the update of a signal; its answer in a sentence.
 
         None where no worker answers in time: then the signal was sent, which the server keeps. Raises `Refused` where
-        the task says that it makes no sense.
+        the task says that it makes no sense, and for what holds a secret: the server would keep that too.
         """
+        if (fault := secret_fault(name, json.dumps(payload, ensure_ascii=False))) is not None:
+            raise Refused(fault)
         outcome: Outcome | None = None
         if not worker_away:
             try:

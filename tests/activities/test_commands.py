@@ -12,13 +12,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from activities.child_environment import child_environment
 from activities.command_limits import MOST_PROCESSES, CommandLimits
 from activities.commands import (
     CommandResult,
     ProcessGroup,
     Sandbox,
     capture,
-    child_environment,
     end_group,
     find_sandbox,
     run,

@@ -218,6 +218,13 @@ async def test_ids_are_free_or_refused(client: Client) -> None:
             await started(client, "done", "mine")
 
 
+async def test_a_secret_is_not_sent_to_be_stored(client: Client) -> None:
+    task = Task(server(client), f"none-{uuid.uuid4().hex}")
+    token = "ghp_" + "a1" * 18
+    with pytest.raises(Refused, match="guide holds what looks like a secret"):
+        await task.tell("guide", {"text": f"use {token}"}, worker_away=True)
+
+
 async def test_an_unknown_task_is_refused(client: Client) -> None:
     task = Task(server(client), f"none-{uuid.uuid4().hex}")
     with pytest.raises(Refused, match="there is no task"):
