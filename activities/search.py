@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from activities.commands import Captured
+from activities.commands import Captured, capture
 from activities.confinement import Workspace
 from activities.text_files import RESULT_LIMIT_BYTES
 from activities.tool_result import CallRefused
@@ -41,20 +41,6 @@ _SAFE_GIT = (
 )
 
 
-class Capture(Protocol):
-    """Runs a program and gives its streams apart: `activities.commands.capture`."""
-
-    async def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: Path,
-        environment: Mapping[str, str],
-        time_limit: timedelta,
-        output_limit_bytes: int = ...,
-    ) -> Captured: ...
-
-
 class Found(NamedTuple):
     """What a search shows, everything it found, and how many bytes of that are not shown."""
 
@@ -72,14 +58,12 @@ class Search:
         self,
         root: Path,
         *,
-        capture: Capture,
         environment: Mapping[str, str],
         git: Sequence[str] = ("git",),
         hidden: Callable[[str], bool] = lambda path: False,
     ) -> None:
         self._root = root
         self._workspace = Workspace(root)
-        self._capture = capture
         self._environment = {**environment, "LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0"}
         self._git = (*git, *_SAFE_GIT)
         self._hidden = hidden
@@ -145,7 +129,7 @@ class Search:
         return lines
 
     async def _git_output(self, *arguments: str, limit_bytes: int = LISTING_LIMIT_BYTES) -> Captured:
-        return await self._capture(
+        return await capture(
             [*self._git, *arguments],
             cwd=self._root,
             environment=self._environment,

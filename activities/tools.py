@@ -9,11 +9,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Protocol
 
-from activities import file_tools
+from activities import commands, file_tools
 from activities.allowed_commands import AllowedCommands
-from activities.commands import Captured, CommandResult
 from activities.confinement import Workspace
 from activities.disk_secrets import secrets_below
 from activities.outputs import Outputs, is_output
@@ -29,41 +27,12 @@ from baton.settings import SandboxMode
 from baton.tool_inputs import TIME_LIMIT_DEFAULT_MS, TIME_LIMIT_MAX_MS, Append, Bash, Edit, Glob, Grep, Read, Write
 from baton.tool_schemas import WORKSPACE_TOOLS, ToolFault, parse
 
-__all__ = ["CommandRunner", "ToolResult", "Tools"]
+__all__ = ["ToolResult", "Tools"]
 
 OUTPUT_LIMIT_BYTES = 2_000_000
 """Output of a command beyond this is lost; up to it, what the model does not see is kept in `ToolResult.whole`."""
 
 _TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
-
-
-class CommandRunner(Protocol):
-    """The runner of child processes; the module `activities.commands` is one."""
-
-    async def run(
-        self,
-        command: str | Sequence[str],
-        *,
-        cwd: Path,
-        environment: Mapping[str, str],
-        time_limit: timedelta,
-        output_limit_bytes: int = ...,
-        on_start: Callable[[ProcessGroup], None] | None = None,
-        on_output: Callable[[], None] | None = None,
-        sandbox: Sandbox | None = None,
-    ) -> CommandResult:
-        """Run a shell command and give its streams as one text."""
-
-    async def capture(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: Path,
-        environment: Mapping[str, str],
-        time_limit: timedelta,
-        output_limit_bytes: int = ...,
-    ) -> Captured:
-        """Run a program and give its streams apart."""
 
 
 class Tools:
@@ -82,7 +51,6 @@ class Tools:
         *,
         ownership: Ownership,
         permissions: Permissions,
-        runner: CommandRunner,
         environment: Mapping[str, str],
         available: Sequence[str] = WORKSPACE_TOOLS,
         gate_commands: Sequence[str] = (),
@@ -100,7 +68,6 @@ class Tools:
         self._files = Workspace(workspace)
         self._ownership = ownership
         self._permissions = permissions
-        self._runner = runner
         self._environment = environment
         self._available = [name for name in available if name in WORKSPACE_TOOLS]
         self._sandbox = sandbox
@@ -112,9 +79,7 @@ class Tools:
         self._secrets = frozenset(secrets)
         self._outputs = outputs
         self._unread = [*readable, workspace]
-        self._search = Search(
-            workspace, capture=runner.capture, environment=environment, git=git, hidden=self._is_hidden
-        )
+        self._search = Search(workspace, environment=environment, git=git, hidden=self._is_hidden)
 
     async def call(self, name: str, raw_input: object) -> ToolResult:
         """Run one call. `raw_input` is what the model sent, unchecked.
@@ -211,7 +176,7 @@ class Tools:
     async def _bash(self, call: Bash) -> ToolResult:
         self._allowed.require(call.command)
         limit = timedelta(milliseconds=call.timeout_ms or TIME_LIMIT_DEFAULT_MS)
-        result = await self._runner.run(
+        result = await commands.run(
             call.command,
             cwd=self._root,
             environment=self._environment,
@@ -246,7 +211,7 @@ def _found(found: Found) -> ToolResult:
     )
 
 
-def _ending(result: CommandResult, limit: timedelta) -> str:
+def _ending(result: commands.CommandResult, limit: timedelta) -> str:
     if result.too_many_processes:
         return "[ended, because it had too many processes at once. Start fewer side by side.]"
     if not result.timed_out:

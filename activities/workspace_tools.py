@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from activities import commands
 from activities.sandbox import Sandbox
 from activities.task_folder import TaskFolder, sandbox_for
 from activities.tools import Tools
@@ -40,7 +39,6 @@ def workspace_tools(
         workspace,
         ownership=ownership_of(folder, request, opening),
         permissions=permissions,
-        runner=commands,
         environment=record.environment,
         available=[tool["name"] for tool in opening.tools],
         gate_commands=[gate.command for gate in record.opened.gates],

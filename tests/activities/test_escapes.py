@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from activities import commands
 from activities.allowed_commands import AllowedCommands
 from activities.commands import find_sandbox
 from activities.sandbox import Sandbox
@@ -55,7 +54,6 @@ class Place:
             self.root,
             ownership=Ownership(),
             permissions=Permissions(),
-            runner=commands,
             environment=self.environment,
             **chosen,
         )

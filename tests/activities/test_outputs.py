@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from activities import commands
 from activities.outputs import MOST_BYTES, Outputs
 from activities.tool_result import ToolResult
 from activities.tools import Tools
@@ -26,7 +25,6 @@ def tools(folder: Path, step: int | None = 2) -> Tools:
         folder / "workspace",
         ownership=Ownership(),
         permissions=Permissions(),
-        runner=commands,
         environment={"PATH": os.environ["PATH"]},
         secrets=(SECRET,),
         outputs=Outputs(folder / "outputs", step, folder / "artifacts" / "outputs"),

@@ -46,7 +46,6 @@ def make(root: Path, **changes: Any) -> Tools:
     chosen: dict[str, Any] = {
         "ownership": Ownership(),
         "permissions": Permissions(),
-        "runner": commands,
         "environment": ENVIRONMENT,
         "sandbox_mode": "off",
     }
