@@ -1,5 +1,6 @@
 """What waits for a person: each item is visible until it is answered, and waits as long as it takes (invariant 9)."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -63,7 +64,7 @@ class Attention:
         name = self._again(kind, where) or self.put(kind, question, choices, **where)
         try:
             await workflow.wait_condition(lambda: name in self.answers or (not stays and self._must_end()))
-        except BaseException:
+        except (asyncio.CancelledError, Exception):  # not GeneratorExit: an evicted run is thrown away, no more
             self.drop(name)
             raise
         if name not in self.answers:

@@ -86,7 +86,7 @@ class Execution:
                     held_back = task.result() or held_back
             if held_back:
                 raise HeldBack
-        except BaseException:
+        except (asyncio.CancelledError, Exception):  # not GeneratorExit: an evicted run is thrown away, no more
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)

@@ -75,7 +75,7 @@ class Supervision:
         ]
         try:
             ends = await asyncio.gather(*looks)
-        except BaseException:
+        except (asyncio.CancelledError, Exception):  # not GeneratorExit: an evicted run is thrown away, no more
             for look in looks:
                 look.cancel()
             await asyncio.gather(*looks, return_exceptions=True)
