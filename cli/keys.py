@@ -7,6 +7,7 @@ by an error, Ctrl-C or SIGTERM, the terminal is as it was before; after Ctrl-Z a
 import asyncio
 import codecs
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +15,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 _READ_BYTES = 1024
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[ -~])")
+"""What an arrow or another special key sends, after ECMA-48: none of ours, and keys may follow in the same read."""
 _TERMINATED = 128 + signal.SIGTERM
 
 
@@ -37,9 +40,7 @@ def keys(pressed: Callable[[str], None]) -> Iterator[bool]:
         data = os.read(terminal, _READ_BYTES)
         if not data:
             loop.remove_reader(terminal)
-        elif data[:1] == b"\x1b" and len(data) > 1:
-            return  # an arrow or another key that sends a sequence: none of ours
-        for key in decoder.decode(data):
+        for key in _SEQUENCE.sub("", decoder.decode(data)):
             pressed(key)
 
     def come_back(_signal: int, _frame: FrameType | None) -> None:
