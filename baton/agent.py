@@ -54,7 +54,7 @@ class AgentState(Stored):
 
     def after(self, outcome: TurnOutcome) -> "AgentState":
         """The state after one more turn."""
-        silent = outcome.ending in {Ending.SILENT, Ending.TOOLS} and outcome.calls == 0
+        silent = outcome.ending in {Ending.SILENT, Ending.TOOLS, Ending.PAUSED} and outcome.calls == 0
         return self.model_copy(
             update={
                 "head": outcome.head,
@@ -172,7 +172,7 @@ def _ask(assignment: Assignment, state: AgentState, guidance: tuple[str, ...]) -
     notices = [Notice(kind=NoticeKind.GUIDANCE, text=text) for text in guidance]
     if trip is not None:
         notices.append(Notice(kind=NoticeKind.NUDGE, text=f"{trip.evidence}. What to do: {trip.recommendation}."))
-    elif state.silent:
+    elif state.silent and state.last is not None and state.last.ending is not Ending.PAUSED:
         notices.append(Notice(kind=NoticeKind.NUDGE, text=""))
     if phase is Phase.PREPARING and not state.prepared:
         notices.append(Notice(kind=NoticeKind.BUDGET_80, text=""))

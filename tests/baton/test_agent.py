@@ -90,6 +90,14 @@ def test_silence_is_nudged_a_bounded_number_of_times() -> None:
     assert next_move(ASSIGNMENT, recovered) == Ask(max_tokens=ASSIGNMENT.budget.line_tokens - 300)
 
 
+def test_pauses_without_end_are_bounded_too() -> None:
+    paused = outcome(Ending.PAUSED, calls=0)
+    move = next_move(ASSIGNMENT, after(*[paused] * MAX_NUDGES))
+    assert isinstance(move, Ask)
+    assert move.notices == ()
+    assert isinstance(next_move(ASSIGNMENT, after(*[paused] * (MAX_NUDGES + 1))), Stop)
+
+
 def test_submissions_sent_back_are_bounded() -> None:
     sent_back = outcome(refused_submissions=1)
     assert isinstance(next_move(ASSIGNMENT, after(sent_back, sent_back)), Ask)
