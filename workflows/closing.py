@@ -128,7 +128,7 @@ async def _publish(run: TaskRun) -> Published | None:
     except ActivityError as error:
         why = f"the result could not be published and stays in the private repository: {reason_of(error)[:300]}"
         run.happened(why)
-        run.update(warnings=(*run.status.warnings, why))
+        run.warn(why)
         return None
 
 

@@ -135,7 +135,7 @@ class Limits:
             limit = text.partition(" of ")[2]
             if limit not in self._told:
                 self._told.add(limit)
-                run.update(warnings=(*run.status.warnings, text))
+                run.warn(text)
                 run.happened(text)
 
     def _nobody_can_go_on(self) -> None:

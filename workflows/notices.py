@@ -71,6 +71,4 @@ class Notices:
                 raise
             fault = reason_of(error)
         if fault:
-            warning = f"the notify command did not work: {fault}"
-            if warning not in self._run.status.warnings:
-                self._run.update(warnings=(*self._run.status.warnings, warning))
+            self._run.warn(f"the notify command did not work: {fault}")

@@ -57,6 +57,7 @@ PROVIDER_PAUSES = "paused by the provider"
 """In the place of the phase, where only that is shown."""
 UNTOLD_AT_MOST = 50
 """Entries of knowledge that assignments carry because the host was not told of them yet."""
+WARNINGS_KEPT = 200
 ATTENTION_KEY = SearchAttributeKey.for_keyword(SEARCH_ATTENTION)
 
 
@@ -297,6 +298,12 @@ class TaskRun:
         """Something worth a line."""
         self.status = with_happening(self.status, workflow.now(), text)
         self.show()
+
+    def warn(self, text: str) -> None:
+        """Something that stays to be seen, once, and not without bound."""
+        warnings = self.status.warnings
+        if text not in warnings and len(warnings) < WARNINGS_KEPT:
+            self.update(warnings=(*warnings, text))
 
     def show(self) -> None:
         """Bring the views up to date: status, current details, search attribute of what is waited for."""
