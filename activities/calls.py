@@ -168,6 +168,7 @@ class Calls:
             unresolved = await repository.resolutions().marked(workspace, opening.start_commit, opening.conflicted)
         elif call.name == "submit_plan":
             files = await repository.list_files(self.conversation.opening.start_commit)
+        missing, written = self._outputs() if call.name == "finish_step" else ([], [])
         return Evidence(
             facts=work.so_far,
             agent_id=self.request.agent_id,
@@ -175,7 +176,8 @@ class Calls:
             changed=changed,
             files=frozenset(files),
             task_id=self.request.task_id,
-            missing_outputs=frozenset(self._missing_outputs()) if call.name == "finish_step" else (),
+            missing_outputs=frozenset(missing),
+            outputs=frozenset(written),
             unresolved=unresolved,
         )
 
@@ -187,13 +189,14 @@ class Calls:
             work.changed = frozenset(change.path for change in changes)
         return work.changed
 
-    def _missing_outputs(self) -> list[str]:
-        """What later steps want from this one and it did not write; shards do not answer for each other."""
+    def _outputs(self) -> tuple[list[str], list[str]]:
+        """What later steps want from this one: not written yet, and written; shards do not answer for each other."""
         plan, number = self.folder.plan, self.conversation.opening.step
         if plan is None or number is None or any(step.step == number and _is_cut(step) for step in plan.plan):
-            return []
+            return [], []
         outputs = self.folder.outputs()
-        return [f"{PREFIX}{number}/{name}" for name in expected(plan.plan, number) if not outputs.has(number, name)]
+        names = {f"{PREFIX}{number}/{name}": outputs.has(number, name) for name in expected(plan.plan, number)}
+        return [name for name, there in names.items() if not there], [name for name, there in names.items() if there]
 
     async def _judge_what_commands_changed(self, work: Work) -> None:
         """Commands write past the file tools: what they changed of others' files is taken back, kept, and told."""

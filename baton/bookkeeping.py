@@ -36,6 +36,7 @@ class Evidence:
     files: Collection[str] = ()
     task_id: str = ""
     missing_outputs: Collection[str] = ()
+    outputs: Collection[str] = ()
     unresolved: Collection[str] = ()
 
 
@@ -157,7 +158,8 @@ def _finish_step(arguments: dict[str, Any], evidence: Evidence) -> Judgement:
 def _shows_anything(arguments: dict[str, Any], evidence: Evidence) -> bool:
     """Whether a step that says ok left anything that can be looked at; one with items has their records."""
     facts = evidence.facts
-    left = (facts.items, facts.records, facts.written, facts.knowledge, evidence.changed, arguments.get("findings"))
+    by_agent = (facts.items, facts.records, facts.written, facts.knowledge, arguments.get("findings"))
+    left = (*by_agent, evidence.changed, evidence.outputs)
     return any(left) or any(str(row.get("evidence") or "").strip() for row in arguments.get("criteria") or ())
 
 

@@ -47,7 +47,7 @@ def planned(source: Path, *items: str) -> PlanDraft:
 
 async def test_the_owner_of_a_hub_gets_what_the_others_need(rig: Rig) -> None:
     source = rig.repository(a="a\n", b="b\n", hub="# hub\n")
-    given = task(source).model_copy(update={"plan": planned(source, "a.py", "b.py")})
+    given = task(source, review="never").model_copy(update={"plan": planned(source, "a.py", "b.py")})
     with rig.api(Rules(working)):
         result = await rig.run(given)
     assert (result.state, result.agents) == (TaskState.DONE, 3)
@@ -63,7 +63,7 @@ async def test_the_owner_of_a_hub_gets_what_the_others_need(rig: Rig) -> None:
 
 async def test_an_owner_with_nothing_to_do_asks_no_model(rig: Rig) -> None:
     source = rig.repository(a="a\n", b="b\n", hub="# hub\n")
-    given = task(source).model_copy(update={"plan": planned(source, "a.py", "b.py")})
+    given = task(source, review="never").model_copy(update={"plan": planned(source, "a.py", "b.py")})
 
     def modest(dialogue: Dialogue) -> Sequence[Block]:
         item = dialogue.assignment["items"][0]

@@ -39,7 +39,7 @@ async def test_what_a_step_writes_reaches_the_step_that_needs_it(rig: Rig) -> No
     second = DraftStep(
         step=2, agent_type="x", description="Use it", items=("a.py",), depends_on=(1,), input_context="order.txt"
     )
-    given = task(source).model_copy(update={"plan": PlanDraft(plan=(first, second))})
+    given = task(source, review="never").model_copy(update={"plan": PlanDraft(plan=(first, second))})
     with rig.api(Rules(working)):
         result = await rig.run(given)
     assert result.state is TaskState.DONE
