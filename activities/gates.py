@@ -79,8 +79,8 @@ class Examined(NamedTuple):
 class Gates:
     """Runs gates one at a time; the caller compares the results with `baton.findings.compare`."""
 
-    def __init__(self, runner: Runner = run, secrets: frozenset[str] = frozenset()) -> None:
-        self._run = masking(secrets, runner)
+    def __init__(self, secrets: frozenset[str] = frozenset()) -> None:
+        self._run = masking(secrets)
         self._secrets = secrets
 
     async def run(
@@ -141,11 +141,11 @@ class Gates:
         return Examined(_judged(spec, done, observed), observed)
 
 
-def masking(secrets: frozenset[str], runner: Runner = run) -> Runner:
+def masking(secrets: frozenset[str]) -> Runner:
     """A runner whose output has no secrets, before anybody cuts it: half a secret could not be found any more."""
 
     async def masked(command: str | Sequence[str], **options: Any) -> CommandResult:
-        done = await runner(command, **options)
+        done = await run(command, **options)
         return done.model_copy(update={"output": await asyncio.to_thread(redacted, done.output, secrets)})
 
     return masked

@@ -3,20 +3,18 @@
 import hashlib
 import json
 
-from activities.model import Model, ModelError, ModelRequest
-from activities.prompts import prompt
+from activities.model import Model, ModelError
+from activities.short_calls import short_request, submitted
 from activities.task_folder import TaskFolder
-from baton.conversation import Response, calls, estimated_tokens
+from baton.conversation import Response, estimated_tokens
 from baton.first_message import assignment_message
 from baton.knowledge import SHARE_FOR_REST, Entry, Knowledge, essentials, select
 from baton.models import Stored
 from baton.pricing import Usage
 from baton.roles import Role
 from baton.tool_inputs import SubmitSummary
-from baton.tool_schemas import parse, tools_for
 
 KNOWLEDGE_LIMIT_TOKENS = 4_000
-SUMMARY_TOKENS = 2_000
 SUMMARISED_ENTRIES = 2_000
 SUMMARY_TOLERANCE = 1.5
 """A summary that is longer by more than this than it was asked to be is not used."""
@@ -51,20 +49,12 @@ async def _summary(
     key = f"summary/{hashlib.sha256(json.dumps(lines).encode()).hexdigest()}"
     if (known := folder.store.entry(key)) is not None:
         return Inheritance.model_validate_json(known).model_copy(update={"usage": Usage()})
-    settings = folder.record.opened.settings
     message = assignment_message(
         {"role": Role.SUMMARIZER, "task_id": task_id, "limit_tokens": limit_tokens, "entries": lines}
     )
-    request = ModelRequest(
-        model=settings.models.of(Role.SUMMARIZER),
-        system=prompt("summarizer"),
-        tools=tuple(tools_for(Role.SUMMARIZER)),
-        messages=[{"role": "user", "content": [{"type": "text", "text": message}]}],
-        max_tokens=SUMMARY_TOKENS,
-        user_id=f"{task_id}/summarizer",
-    )
+    request = short_request(folder, message, asker="summarizer", tools_of=Role.SUMMARIZER, prompt_name="summarizer")
     try:
-        response = await model.respond(request, lambda _: None, settings.prices)
+        response = await model.respond(request, lambda _: None, folder.record.opened.settings.prices)
     except ModelError as error:
         return Inheritance(usage=error.spent or Usage())
     text = submitted_summary(response)
@@ -77,8 +67,5 @@ async def _summary(
 
 def submitted_summary(response: Response) -> str:
     """The summary, if the response is a complete `submit_summary`."""
-    for call in calls(response):
-        arguments = parse(call.name, call.input, ["submit_summary"])
-        if isinstance(arguments, SubmitSummary) and call.fault is None:
-            return arguments.summary.strip()
-    return ""
+    found = submitted(response, "submit_summary", SubmitSummary)
+    return found.summary.strip() if found else ""

@@ -5,22 +5,18 @@ A model that does not answer is no failure of the task: then the planner decides
 
 from temporalio import activity
 
-from activities.model import Model, ModelError, ModelRequest
-from activities.prompts import prompt
+from activities.model import Model, ModelError
 from activities.pulse import pulse
+from activities.short_calls import short_request, submitted
 from activities.task_folder import TaskFolder, Tasks
 from activities.telemetry import working
-from baton.conversation import Response, calls
 from baton.first_message import assignment_message
 from baton.messages import TaskRef
 from baton.pricing import Usage
-from baton.roles import Role
 from baton.routing import Route, Routed, TaskFacts, decided_by_facts, shown_facts, task_facts
 from baton.tool_inputs import SubmitRoute
-from baton.tool_schemas import parse, tools_for
 
 ROUTER = "router"
-ROUTE_TOKENS = 2_000
 _KEY = "route"
 
 
@@ -55,26 +51,11 @@ class Routing:
                 "survey": opened.survey,
             }
         )
-        request = ModelRequest(
-            model=opened.settings.models.of(Role.SUMMARIZER),
-            system=prompt(ROUTER),
-            tools=tuple(tools_for(ROUTER)),
-            messages=[{"role": "user", "content": [{"type": "text", "text": message}]}],
-            max_tokens=ROUTE_TOKENS,
-            user_id=f"{task_id}/{ROUTER}",
-        )
+        request = short_request(folder, message, asker=ROUTER, tools_of=ROUTER, prompt_name=ROUTER)
         try:
             with working(folder):
                 response = await self._model.respond(request, lambda _: None, opened.settings.prices)
         except ModelError as error:
             return Routed(usage=error.spent or Usage())
-        return Routed(route=_submitted(response), usage=response.usage)
-
-
-def _submitted(response: Response) -> Route | None:
-    """The route, if the response is a complete `submit_route`."""
-    for call in calls(response):
-        arguments = parse(call.name, call.input, ["submit_route"])
-        if isinstance(arguments, SubmitRoute) and call.fault is None:
-            return Route(**arguments.model_dump())
-    return None
+        found = submitted(response, "submit_route", SubmitRoute)
+        return Routed(route=Route(**found.model_dump()) if found else None, usage=response.usage)

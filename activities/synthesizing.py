@@ -7,9 +7,9 @@ from temporalio import activity
 
 from activities.call_telemetry import response_found
 from activities.inheritance import submitted_summary
-from activities.model import Model, ModelError, ModelRequest
-from activities.prompts import prompt
+from activities.model import Model, ModelError
 from activities.pulse import pulse
+from activities.short_calls import ANSWER_TOKENS, short_request
 from activities.task_folder import TaskFolder, Tasks
 from activities.telemetry import working
 from activities.trace import TurnTrace
@@ -20,9 +20,6 @@ from baton.messages import TurnRequest
 from baton.models import Stored
 from baton.roles import Role
 from baton.synthesis import SUMMARIZER, Synthesis, SynthesisFacts, assignment, checked
-from baton.tool_schemas import tools_for
-
-SUMMARY_TOKENS = 2_000
 
 
 class _Paid(Stored):
@@ -65,13 +62,13 @@ class Synthesizing:
             head="",
             commit="",
             turn=1,
-            max_tokens=SUMMARY_TOKENS,
+            max_tokens=ANSWER_TOKENS,
         )
         trace = TurnTrace(folder, request, activity.info().attempt)
         if (known := folder.store.entry(key)) is not None:
             paid = _Paid.model_validate_json(known)
             model = folder.record.opened.settings.models.of(Role.SUMMARIZER)
-            response_found(model, SUMMARY_TOKENS, paid.response, paid.at, paid.seconds)
+            response_found(model, ANSWER_TOKENS, paid.response, paid.at, paid.seconds)
         else:
             paid = await self._paid(folder, message, request, trace)
             paid = _Paid.model_validate_json(folder.store.enter(key, paid.model_dump_json().encode()))
@@ -84,14 +81,7 @@ class Synthesizing:
         trace.begin()
         try:
             response = await self._model.respond(
-                ModelRequest(
-                    model=model,
-                    system=prompt("synthesis"),
-                    tools=tuple(tools_for(Role.SUMMARIZER)),
-                    messages=[{"role": "user", "content": [{"type": "text", "text": message}]}],
-                    max_tokens=request.max_tokens,
-                    user_id=f"{request.task_id}/{SUMMARIZER}",
-                ),
+                short_request(folder, message, asker=SUMMARIZER, tools_of=Role.SUMMARIZER, prompt_name="synthesis"),
                 lambda _: None,
                 settings.prices,
             )

@@ -98,7 +98,7 @@ class TaskWork:
                 sandbox_for(folder, self._sandbox),
                 lock.remember,
             )
-            checks, results, trace = GateChecks(Gates(secrets=secrets), place, folder.store), [], TaskTrace(folder)
+            checks, results, trace = GateChecks(Gates(secrets), place, folder.store), [], TaskTrace(folder)
             before = {result.name: result for result in request.baseline}
             for gate in request.gates:
                 beat.doing = f"gate {gate.name}"

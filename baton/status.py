@@ -3,6 +3,7 @@
 Whoever only looks loads no other payload: see `baton/messages.py` for those.
 """
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from baton.durations import format_duration
@@ -132,6 +133,11 @@ class TaskResult(Stored):
     handoffs: int = 0
     usage: Usage = Usage()
     ready: bool = True
+
+
+def approval_of(items: Iterable[AttentionItem], phase: str) -> AttentionItem | None:
+    """The approval of this phase that is waited for; None where none is."""
+    return next((item for item in items if item.kind == "approval" and item.phase == phase), None)
 
 
 def title_of(task: str) -> str:

@@ -214,13 +214,14 @@ async def _decide(task_id: str, service: "Service", decision: str, phase: str | 
 
 async def _edit(task_id: str, service: "Service") -> None:
     """Let a person edit the plan that waits, and approve what was saved."""
+    from baton.status import approval_of
     from cli.plan_editor import Unchanged, edit_until_taken, plan_text
     from cli.tasks import SENT_ONLY
 
     task, look = await _task(task_id, service)
     if look.hint:
         raise Refused("the plan cannot be edited while no worker answers; see: orchestrate up")
-    if not any(item.kind == "approval" and item.phase == "planning" for item in look.status.attention):
+    if approval_of(look.status.attention, "planning") is None:
         raise Refused(_nothing_asked("no approval of planning is waited for", look.status))
     over = [step.step for step in look.status.steps if step.state not in {"pending", "running"}]
     answers: list[str] = []

@@ -105,6 +105,10 @@ class Attention:
         self.answers[name] = Answer(choice=choice, comment=comment)
         return self._open[name]
 
+    def end(self, name: str, choice: str) -> None:
+        """Answer what is open by something that is none of its choices: whoever asked knows what it means."""
+        self.answers[name] = Answer(choice=choice)
+
     def numbered(self, name: str, choice: str) -> str:
         """The choice that a number stands for, counted from 1; `choice` itself where it is none."""
         choices = self._open[name].choices if name in self._open else ()

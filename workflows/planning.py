@@ -5,7 +5,8 @@ import asyncio
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from activities.routing import ROUTE_TOKENS, Routing
+    from activities.routing import Routing
+    from activities.short_calls import ANSWER_TOKENS
     from activities.tasks import TaskWork
     from baton.agent_types import with_general_types_noted
     from baton.assignments import planner_assignment
@@ -18,6 +19,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.roles import Role
     from baton.routing import Route, Routed, choices, chosen, unattended
     from baton.states import AgentEnd
+    from baton.status import approval_of
     from baton.status_changes import planned
     from baton.wording import counted
     from workflows import policies
@@ -65,18 +67,18 @@ class Planning:
 
     def waits(self) -> bool:
         """Whether a plan waits for its approval."""
-        return any(item.kind == "approval" and item.phase == "planning" for item in self._run.attention.items)
+        return approval_of(self._run.attention.items, "planning") is not None
 
     async def replace(self, draft: PlanDraft, *, approve: bool) -> None:
         """Put a person's plan in the place of the one that waits. ActivityError where it has faults, ValueError where
         none waits; the plan that waits stays then."""
         run = self._run
         plan = await self._expanded(draft)
-        item = next((i for i in run.attention.items if i.kind == "approval" and i.phase == "planning"), None)
+        item = approval_of(run.attention.items, "planning")
         if item is None:
             raise ValueError(NO_PLAN_WAITS)
         self._replacement = (plan, approve)
-        run.attention.answers[item.id] = Answer(choice=REPLACED)
+        run.attention.end(item.id, REPLACED)
 
     async def _decided(
         self,
@@ -122,7 +124,7 @@ class Planning:
             TaskRef(task_id=run.task_id),
             summary="choose the way",
             task_queue=run.opened.host_queue,
-            **policies.turn(ROUTE_TOKENS),
+            **policies.turn(ANSWER_TOKENS),
         )
         run.books.settle(f"{run.task_id}/route", routed.usage)
         run.update(usage=run.books.settled)

@@ -14,7 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.messages import Direction
     from baton.names import BAD_INPUT
     from baton.plan import PlanDraft
-    from baton.status import OWN_WORDS
+    from baton.status import OWN_WORDS, approval_of
     from baton.steering import Remark, given_limits, given_object, given_plan, given_remark
     from baton.wording import counted
     from workflows.failures import reason_of
@@ -117,7 +117,7 @@ class Surface:
         attention = self._run.attention
         asked = [item.phase for item in attention.items if item.kind == "approval" and item.phase]
         phase = str(given.get("phase") or next(iter(asked), "planning"))
-        item = next((item for item in attention.items if item.kind == "approval" and item.phase == phase), None)
+        item = approval_of(attention.items, phase)
         if item is None:
             raise ValueError(f"{choice} of phase {phase!r}: no such approval is waited for")
         name, comment = item.id, str(given.get("comment") or "")

@@ -1,7 +1,6 @@
 """`apply` with real git: what it refuses, what it does, and that a failure leaves the checkout as it was."""
 
 import json
-import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -66,18 +65,6 @@ class Repository:
     def state(self) -> tuple[str, ...]:
         """Everything that must stay as it was when nothing was applied."""
         return (self.git("for-each-ref"), self.git("status", "--porcelain=v2", "--branch"), self.git("stash", "list"))
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in [name for name in os.environ if name.startswith(("TEMPORAL_", "ANTHROPIC_", "GIT_", "BATON_"))]:
-        monkeypatch.delenv(name)
-    folder = tmp_path / "home"
-    folder.mkdir()
-    monkeypatch.setenv("HOME", str(folder))
-    monkeypatch.setenv("BATON_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", os.devnull)
-    return folder
 
 
 @pytest.fixture

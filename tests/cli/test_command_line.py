@@ -30,17 +30,10 @@ def git(folder: Path, *arguments: str) -> None:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty home, a state directory that is not there, a key, and no configured Temporal."""
-    for name in [name for name in os.environ if name.startswith(("TEMPORAL_", "ANTHROPIC_", "GIT_", "BATON_"))]:
-        monkeypatch.delenv(name)
-    folder = tmp_path / "home"
-    folder.mkdir()
-    monkeypatch.setenv("HOME", str(folder))
-    monkeypatch.setenv("BATON_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", os.devnull)
+def home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with a key."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key")
-    return folder
+    return home
 
 
 @pytest.fixture

@@ -23,17 +23,11 @@ KEY = "sk-test-0123456789abcdef"
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in [name for name in os.environ if name.startswith(("TEMPORAL_", "ANTHROPIC_", "GIT_", "BATON_"))]:
-        monkeypatch.delenv(name)
-    folder = tmp_path / "home"
-    folder.mkdir()
-    monkeypatch.setenv("HOME", str(folder))
-    monkeypatch.setenv("BATON_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", os.devnull)
+def home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home that we are in."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.chdir(folder)
-    return folder
+    monkeypatch.chdir(home)
+    return home
 
 
 @pytest.fixture
