@@ -24,7 +24,7 @@ from emulator.dialogue import Dialogue
 from emulator.reply import Block, HttpError, Reply
 from emulator.server import EmulatorServer
 from tests.end_to_end.bench import Rules, statuses, task
-from tests.workflows.rig import Rig, answer, attention, status, until
+from tests.workflows.rig import WAIT_SECONDS, Rig, answer, attention, status, until
 from tests.workflows.test_agent_workflow import ITEMS, assert_all_edited, editing, three_files
 from workflows.agent import AgentWorkflow
 from workflows.quota import QuotaWorkflow
@@ -108,6 +108,9 @@ async def test_a_usage_limit_pauses_everything_until_its_reset(rig: Rig) -> None
         assert timedelta(minutes=110) < now.paused_until - datetime.now(UTC) <= timedelta(hours=2)
         assert "paused by the provider until" in provider_pause(now.paused_until)
         held = rig.client.get_workflow_handle(f"{first.id}/step-1")
+        async with asyncio.timeout(WAIT_SECONDS):  # the task knows it from whichever agent asked first
+            while (await held.query(AgentWorkflow.status)).paused_until is None:
+                await asyncio.sleep(0.05)
         assert (await held.query(AgentWorkflow.status)).paused_until == now.paused_until
         model.fault = None
         asked = statuses(api)
