@@ -13,7 +13,7 @@ from activities.telemetry import working
 from baton.first_message import assignment_message
 from baton.messages import TaskRef
 from baton.pricing import Usage
-from baton.routing import Route, Routed, TaskFacts, decided_by_facts, shown_facts, task_facts
+from baton.routing import Route, Routed, TaskFacts, decided_by_facts, decided_by_person, shown_facts, task_facts
 from baton.tool_inputs import SubmitRoute
 
 ROUTER = "router"
@@ -34,9 +34,9 @@ class Routing:
         async with pulse("choosing the way"):
             if (known := folder.store.entry(_KEY)) is not None:
                 return Routed.model_validate_json(known)
-            files = await folder.repository.list_files(folder.record.opened.base_commit)
-            facts = task_facts(folder.record.input.task, frozenset(files))
-            route = decided_by_facts(facts)
+            asked, opened = folder.record.input, folder.record.opened
+            facts = task_facts(asked.task, frozenset(await folder.repository.list_files(opened.base_commit)))
+            route = decided_by_person(asked.settings.get("parallelExecution")) or decided_by_facts(facts)
             routed = Routed(route=route) if route is not None else await self._asked(folder, request.task_id, facts)
             return Routed.model_validate_json(folder.store.enter(_KEY, routed.model_dump_json().encode()))
 

@@ -53,6 +53,7 @@ def task_result(facts: ReportFacts) -> TaskResult:
         handoffs=status.handoffs,
         usage=status.usage,
         ready=ready(facts.verdicts),
+        gates={verdict.name: str(verdict.status).replace("_", " ") for verdict in facts.verdicts},
     )
 
 

@@ -84,6 +84,15 @@ def task_facts(task: str, files: Collection[str]) -> TaskFacts:
     )
 
 
+def decided_by_person(parallel: bool | None) -> Route | None:
+    """The route where whoever started the task asked for steps side by side, or in a row."""
+    if parallel is None:
+        return None
+    return Route(
+        mode="parallel" if parallel else "sequential", confidence=1, reason="as was asked at the start", by="person"
+    )
+
+
 def decided_by_facts(facts: TaskFacts) -> Route | None:
     """The route that facts alone decide, if they do."""
     if facts.files <= FEW_FILES:

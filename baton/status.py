@@ -6,6 +6,8 @@ Whoever only looks loads no other payload: see `baton/messages.py` for those.
 from collections.abc import Iterable
 from datetime import datetime
 
+from pydantic import Field
+
 from baton.durations import format_duration
 from baton.ledger import ItemCounts
 from baton.models import Stored
@@ -119,7 +121,7 @@ class TaskStatus(Stored):
 
 
 class TaskResult(Stored):
-    """Result of `OrchestrationWorkflow`, small enough for every tool."""
+    """Result of `OrchestrationWorkflow`, small enough for every tool. `gates`: the word of each on the result."""
 
     task_id: str
     state: TaskState
@@ -133,6 +135,7 @@ class TaskResult(Stored):
     handoffs: int = 0
     usage: Usage = Usage()
     ready: bool = True
+    gates: dict[str, str] = Field(default_factory=dict)
 
 
 def approval_of(items: Iterable[AttentionItem], phase: str) -> AttentionItem | None:

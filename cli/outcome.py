@@ -7,7 +7,7 @@ from typing import Any
 from baton.ledger import ItemCounts
 from baton.pricing import Usage
 from baton.states import TaskState
-from baton.status import TaskStatus
+from baton.status import TaskResult, TaskStatus
 from baton.wording import counted, number
 from cli.exits import ExitCode
 from cli.look import Look
@@ -45,6 +45,7 @@ def ending_lines(look: Look, ending: Ending, page: str | None) -> list[Line]:
     usage = result.usage if result else look.usage
     agents, handoffs = (result.agents, result.handoffs) if result else (look.agents, status.handoffs)
     lines += _figures(items, usage, agents, handoffs)
+    lines += _gates(result) if result else []
     lines += _branch(status, result.ref if result else status.ref)
     artifacts = (result.artifacts if result else "") or status.artifacts
     if artifacts and Path(artifacts, "report.md").is_file():
@@ -109,6 +110,12 @@ def _figures(items: ItemCounts, usage: Usage, agents: int, handoffs: int) -> lis
         _field("tokens", tokens + (cached if usage.cache_read_tokens else "")),
         _field("cost", f"{usage.cost_usd:.2f} USD{unpriced}"),
     ]
+
+
+def _gates(result: TaskResult) -> list[Line]:
+    if not result.gates:
+        return [_field("gates", "none was run")] if result.ref else []
+    return [_field("gates", ", ".join(f"{name}: {word}" for name, word in result.gates.items()))]
 
 
 def _branch(status: TaskStatus, ref: str | None) -> list[Line]:

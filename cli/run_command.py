@@ -69,7 +69,9 @@ def run(
     approve_phases: Annotated[
         bool, typer.Option("--approve-phases", help="Wait for approval after planning and before integration.")
     ] = False,
-    parallel: Annotated[bool | None, typer.Option("--parallel/--sequential", help="Steps side by side or not.")] = None,
+    parallel: Annotated[
+        bool | None, typer.Option("--parallel/--sequential", help="Ask for steps side by side, or in a row.")
+    ] = None,
     max_parallel: Annotated[int | None, typer.Option(metavar="N", help="Steps side by side at most.")] = None,
     max_agents: Annotated[int | None, typer.Option(metavar="N", help="Agents at most, successors included.")] = None,
     mode: Annotated[Mode, typer.Option(help="One agent, many, or as the planner finds.")] = Mode.AUTO,

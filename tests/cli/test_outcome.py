@@ -33,6 +33,7 @@ RESULT = TaskResult(
         cost_usd=Decimal("1.5"),
         unpriced_calls=1,
     ),
+    gates={"tests": "passed", "lint": "new failure"},
 )
 
 
@@ -46,12 +47,18 @@ def test_the_end_of_a_task(tmp_path: Path) -> None:
         "  agents      4 agents, 1 handoff, 30 model calls",
         "  tokens      12 345 output, 10 000 input (90 % from cache)",
         "  cost        1.50 USD (1 call without a known price)",
+        "  gates       tests: passed, lint: new failure",
         "  branch      baton/t-1, made from aaaaaaaaaaaa",
         "  look at it  git -C '/home/me/my project' diff aaaaaaaaaaaa...baton/t-1",
         "  take it     orchestrate apply t-1 --repo '/home/me/my project'",
         f"  report      {tmp_path}/report.md",
         "  details     http://ui/t-1",
     ]
+
+
+def test_a_result_that_no_gate_looked_at_says_so() -> None:
+    lines = ending_lines(Look(STATUS), Ending(TaskState.PARTIAL, RESULT.model_copy(update={"gates": {}})), None)
+    assert "  gates       none was run" in [plain(line) for line in lines]
 
 
 def test_a_report_that_was_never_written_is_not_named() -> None:

@@ -59,6 +59,13 @@ async def test_a_small_model_decides_the_rest_and_its_call_is_counted(rig: Rig) 
     assert result.usage.model_calls == 2
 
 
+@pytest.mark.parametrize(("parallel", "strategy"), [(True, "parallel"), (False, "sequential")])
+async def test_what_was_asked_for_at_the_start_is_not_asked_again(rig: Rig, parallel: bool, strategy: str) -> None:
+    model = Planned(UNSURE)
+    await run(rig, model, "Modernise all modules", parallelExecution=parallel)
+    assert (model.asked, model.planner["settings"]["strategy"]) == (0, strategy)
+
+
 async def test_a_person_is_asked_where_it_is_not_sure(rig: Rig) -> None:
     model = Planned(UNSURE | {"options": ["keep the API", "break it"]})
     with rig.api(Rules(model)):
