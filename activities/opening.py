@@ -9,6 +9,7 @@ from pathlib import Path
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities import lfs
 from activities.agent_type_files import agent_types_at
 from activities.artifacts import Artifacts
 from activities.child_environment import child_environment
@@ -163,7 +164,8 @@ class Opening:
             *type_warnings,
             *guidance_warnings,
         ]
-        warnings += await warnings_about(repository.git(), facts.base_commit, files, read, facts.top_level)
+        warnings += await warnings_about(repository.git(), facts.base_commit, files, facts.top_level)
+        warnings += await lfs.borrow(repository.git(), facts.base_commit, files, read, facts.top_level)
         if facts.modified or facts.untracked or facts.conflicted or facts.operation:
             warnings.insert(0, facts.describe())
         opened = OpenedTask(

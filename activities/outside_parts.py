@@ -1,10 +1,10 @@
-"""What a commit names but does not hold: submodules, filled from the user's own checkouts, and Git LFS objects.
+"""What a commit names but does not hold: submodules, filled from the user's own checkouts.
 
 Nothing is fetched over the network, so nothing can wait for credentials. What is not on this host is a warning.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from activities.git import Git, GitError, path_text, split
@@ -46,26 +46,18 @@ async def _check_out(there: Path, place: Path, wanted: str, environment: Mapping
     return await fill_submodules(inside, place, wanted, there, depth + 1) if depth < DEEPEST else []
 
 
-async def warnings_about(
-    git: Git, commit: str, files: Collection[str], read: Callable[[str], Awaitable[bytes]], source: Path | None
-) -> list[str]:
-    """A sentence for submodules that are not on this host, and one for files that are only pointers."""
-    found = []
+async def warnings_about(git: Git, commit: str, files: Collection[str], source: Path | None) -> list[str]:
+    """A sentence for submodules that are not on this host."""
     missing = []
     for path, wanted in await _submodules(git, commit) if ".gitmodules" in files else ():
         own = await _own(source / path, git.environment) if source is not None else None
         if own is None or await own.commit(wanted) is None:
             missing.append(path)
-    if missing:
-        named = ", ".join(missing[:SHOWN]) + (f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else "")
-        found.append(
-            f"submodules are empty in the workspaces, because their commits are not on this host: {named}. "
-            "To have them: git submodule update --init --recursive"
-        )
-    attributes = [path for path in files if path.rsplit("/", 1)[-1] == ".gitattributes"]
-    if any([b"filter=lfs" in await read(path) for path in attributes]):
-        found.append("files in Git LFS are pointers in the workspaces: agents and gates do not see their content")
-    return found
+    if not missing:
+        return []
+    named = ", ".join(missing[:SHOWN]) + (f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else "")
+    told = f"submodules are empty in the workspaces, because their commits are not on this host: {named}"
+    return [f"{told}. To have them: git submodule update --init --recursive"]
 
 
 async def _submodules(git: Git, commit: str) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from activities.cloning import clone
 from activities.folders import remove_tree
 from activities.git import BadRepository, Git, GitError, path_text, split
+from activities.lfs import filter_options
 from activities.locking import exclusive
 from activities.resolution import Resolutions
 from activities.result_branch import ASIDE, MergeKind, MergeOutcome, ResultBranch
@@ -231,7 +232,7 @@ class PrivateRepository:
 
     def _tree(self, workspace: Path) -> WorkingTree:
         administration = self.path / "worktrees" / workspace.name
-        options = (f"--git-dir={administration}", f"--work-tree={workspace}")
+        options = (f"--git-dir={administration}", f"--work-tree={workspace}", *filter_options(self.path))
         return WorkingTree(workspace, administration, Git(workspace, self._environment, options=options))
 
     async def _open(self, path: Path, ref: str, at_commit: str | None) -> None:

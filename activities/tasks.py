@@ -11,6 +11,7 @@ from activities.credentials import Credentials
 from activities.disk_secrets import secrets_below
 from activities.gate_checks import GateChecks, Place, restore_configuration, suite_changes
 from activities.gates import Gates
+from activities.lfs import give_objects
 from activities.measuring import sizes_of
 from activities.opening import BadInputError
 from activities.pulse import pulse
@@ -117,8 +118,9 @@ class TaskWork:
         """Give the result to the user's repository as one branch."""
         folder = self._tasks.folder(request.task_id)
         async with pulse("publishing"):
+            notes = await give_objects(folder.repository.git(), folder.checkout, request.commit)
             ref = await folder.repository.publish(folder.checkout, request.task_id, request.commit)
-        return Published(ref=ref, repository=str(folder.repository.path))
+        return Published(ref=ref, repository=str(folder.repository.path), notes=notes)
 
     @activity.defn(name="write_artifacts")
     async def write_artifacts(self, request: SaveProgress) -> None:

@@ -460,10 +460,14 @@ class Publish(Stored):
 
 
 class Published(Stored):
-    """The ref in the user's repository; None where the source is a URL and the result stays in `repository`."""
+    """The ref in the user's repository; None where the source is a URL and the result stays in `repository`.
+
+    `notes`: what else a person has to know of it.
+    """
 
     ref: str | None
     repository: str
+    notes: tuple[str, ...] = ()
 
 
 class Notify(Stored):

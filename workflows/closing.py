@@ -55,6 +55,8 @@ async def close(run: TaskRun, left: Left, *, cancelled: bool = False, failure: s
     if failure:
         run.update(summary=f"the task broke off: {failure}")
     published = await _publish(run) if run.head != run.opened.base_commit else None
+    for note in published.notes if published else ():
+        run.warn(note)
     if published is None and run.head != run.opened.base_commit and state is TaskState.DONE:
         state = TaskState.PARTIAL
     told = Synthesis()

@@ -1,4 +1,4 @@
-"""Submodules and LFS: filled from the user's checkout, never from a network, and said where they are missing."""
+"""Submodules: filled from the user's checkout, never from a network, and said where they are missing."""
 
 import subprocess
 from pathlib import Path
@@ -72,23 +72,15 @@ async def test_submodules_are_filled_and_never_part_of_a_checkpoint(source: Path
 
 
 async def test_what_is_missing_is_said(source: Path, tmp_path: Path) -> None:
-    (source / ".gitattributes").write_text("*.bin filter=lfs diff=lfs merge=lfs -text\n")
-    git(source, "add", "-A")
-    git(source, "commit", "-qm", "lfs")
     private, _, base = await opened(source, tmp_path / "task")
     files = await private.list_files(base)
-
-    async def read(path: str) -> bytes:
-        return await private.read_file(base, path)
-
-    said = await warnings_about(private.git(), base, files, read, source)
+    said = await warnings_about(private.git(), base, files, source)
     assert "this host: missing." in said[0]
-    assert "Git LFS" in said[1]
-    said = await warnings_about(private.git(), base, files, read, None)
+    said = await warnings_about(private.git(), base, files, None)
     assert "missing, vendor/the library" in said[0]
     plain = repository(tmp_path / "plain", a="a\n")
     private, _, base = await opened(plain, tmp_path / "other-task")
-    assert await warnings_about(private.git(), base, await private.list_files(base), read, plain) == []
+    assert await warnings_about(private.git(), base, await private.list_files(base), plain) == []
 
 
 BYTES = {
