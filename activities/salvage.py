@@ -10,28 +10,33 @@ from baton.knowledge import Entry
 from baton.ledger import ItemRecord, grouped, merge
 from baton.pricing import Usage
 from baton.progress import Progress, Salvaged
+from baton.resume import open_or_unmerged
+from baton.schedule import branch_prefix
 
-BRANCHES = "refs/heads/step-"
+BRANCHES = "refs/heads/"
 
 
 async def salvage(folder: TaskFolder, progress: Progress) -> tuple[Salvaged, ...]:
-    """The chains of steps without a result whose branches hold checkpoints that were not merged."""
-    open_steps = (
-        {step.step for step in progress.plan.plan if step.step not in progress.results} if progress.plan else ()
-    )
+    """The chains of steps whose branches hold checkpoints that were not merged. Of a step that is done again only the
+    newest branches count."""
     git = folder.repository.git()
-    refs = (await git.text("for-each-ref", "--format=%(refname) %(objectname)", f"{BRANCHES}*")).splitlines()
+    heads = await git.text("for-each-ref", "--format=%(refname:lstrip=2) %(objectname)", BRANCHES)
+    tips = dict(line.split(" ") for line in heads.splitlines())
     found = []
-    for ref, tip in (line.split(" ") for line in refs):
-        label = ref.removeprefix(BRANCHES)
-        number = label.partition(".")[0]
-        if number.isdigit() and int(number) in open_steps and progress.merged.get(label) != tip:
-            one = await _salvaged(folder, progress, int(number), label, tip)
-            found += [one] if one is not None else []
+    for step in open_or_unmerged(progress):
+        again = progress.again.get(step)
+        prefix = branch_prefix(again.times if again else 0)
+        for branch, tip in tips.items():
+            label = branch.removeprefix(prefix)
+            if branch.startswith(prefix) and label.partition(".")[0] == str(step) and progress.merged.get(label) != tip:
+                one = await _salvaged(folder, progress, step, label, branch, tip)
+                found += [one] if one is not None else []
     return tuple(sorted(found, key=lambda one: [int(part) for part in one.label.split(".")]))
 
 
-async def _salvaged(folder: TaskFolder, progress: Progress, step: int, label: str, tip: str) -> Salvaged | None:
+async def _salvaged(
+    folder: TaskFolder, progress: Progress, step: int, label: str, branch: str, tip: str
+) -> Salvaged | None:
     since = progress.starts.get(step) or folder.record.opened.base_commit
     log = await folder.repository.git().output("log", "-z", "--reverse", "--format=%H%n%B", f"{since}..{tip}", "--")
     records: list[ItemRecord] = []
@@ -48,10 +53,11 @@ async def _salvaged(folder: TaskFolder, progress: Progress, step: int, label: st
         knowledge += facts.knowledge
     if not last:
         return None
-    counted = label in progress.chains
+    counted = label in progress.chains or step in progress.results
     return Salvaged(
         step=step,
         label=label,
+        branch=branch,
         tip=tip,
         records=grouped(merge(dict.fromkeys(record.item for record in records), records)),
         knowledge=() if counted else tuple(knowledge),

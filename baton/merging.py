@@ -209,15 +209,22 @@ def with_intents(conflict: Conflict, plan: Plan, summaries: Mapping[int, str], k
     return conflict.model_copy(update={"intents": intents, "knowledge": _about(conflict, knowledge.entries)})
 
 
+def whose(step: int | None) -> str:
+    """Whose work is merged: a step's, or with None the integrator's."""
+    return "the integrator's work" if step is None else f"step {step}"
+
+
 def question(conflict: Conflict, where: str, why: Sequence[str] = ()) -> str:
     """What a person is asked about a conflict."""
     others = ", ".join(str(number) for number in conflict.others)
     with_whom = f"what step {others} changed" if others else "the result"
     told = "".join(f" {sentence.rstrip('.')}." for sentence in why)
+    work = whose(conflict.step)
+    version = "the integrator's version" if conflict.step is None else f"the version of {work}"
     return (
-        f"Step {conflict.step} conflicts with {with_whom}: {conflict.described()}.{told} "
-        f"Choose: ours (the result's version wins), theirs (the version of step {conflict.step} wins), agent (a "
-        f"resolver tries again; say in the comment what it should do), redo (step {conflict.step} is done again on "
+        f"{work[0].upper()}{work[1:]} conflicts with {with_whom}: {conflict.described()}.{told} "
+        f"Choose: ours (the result's version wins), theirs ({version} wins), agent (a "
+        f"resolver tries again; say in the comment what it should do), redo ({work} is done again on "
         f"top of the present result), edit (resolve the conflict yourself in {where}, then answer)."
     )
 
@@ -228,9 +235,9 @@ def redo_guidance(conflict: Conflict, comment: str) -> str:
     who = f"step {others}" if others else "other steps"
     said = f" The person says: {comment}" if comment else ""
     return (
-        f"This step was done before, and its result conflicted with what {who} had changed meanwhile: "
+        f"This work was done before, and its result conflicted with what {who} had changed meanwhile: "
         f"{conflict.described()}. A person chose to have it done again. Your working copy now holds the changes of "
-        f"{who}: keep them and do your step on top.{said}"
+        f"{who}: keep them and do your work on top.{said}"
     )
 
 
@@ -243,6 +250,13 @@ def finding_of(resolution: Resolution) -> dict[str, Any]:
         "severity": "low",
         "suggested_action": "look at these files in the result",
     }
+
+
+def with_resolutions(said: Mapping[str, Any], resolutions: Sequence[Resolution]) -> dict[str, Any]:
+    """What the integrator submitted, with how the conflicts of its own work were resolved."""
+    if not resolutions:
+        return dict(said)
+    return {**said, "findings": [*said.get("findings", ()), *map(finding_of, resolutions)]}
 
 
 def given_up_paths(resolutions: Iterable[Resolution]) -> frozenset[str]:

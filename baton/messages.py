@@ -340,7 +340,8 @@ class Direction(Stored):
 
 class StepResult(Stored):
     """What `results/<step>.yaml` holds. `trip`: the breaker or bound that ended it early.
-    `persistent`: it fell short in a way that another plan may mend."""
+    `persistent`: it fell short in a way that another plan may mend. `unmerged`: it conflicts and is not on the result.
+    """
 
     step: int
     agent_type: str = ""
@@ -360,6 +361,7 @@ class StepResult(Stored):
     trip: Trip | None = None
     reviews: tuple[Review, ...] = ()
     persistent: bool = False
+    unmerged: bool = False
 
 
 class RunCommands(Stored):

@@ -69,6 +69,14 @@ class Earlier(Stored):
         return bool(step.items) and bool(self.records) and all(group.status.finished for group in self.records)
 
 
+class Unmerged(Stored):
+    """Branches of one step that are to be put on the result before its rest is done; `agent`: what they hold."""
+
+    step: int
+    branches: tuple[str, ...]
+    agent: AgentResult
+
+
 class Progress(Stored):
     """Where a task stands.
 
@@ -82,6 +90,7 @@ class Progress(Stored):
     tips of branches that are on the result, by label. `earlier`: by step, from before a resume. `baseline`: None before
     it is known.
     `after_merges`: what the cheap gates said after each step was merged. `resolutions`: conflicts laid out so far.
+    `left_behind`: by step, what an earlier start left on branches and does not merge.
     `again`: steps that a person had done again. `conflicts`: laid out, and waiting for a person.
     """
 
@@ -119,6 +128,7 @@ class Progress(Stored):
     integration: dict[str, Any] = Field(default_factory=dict)
     after_merges: dict[int, tuple[GateVerdict, ...]] = Field(default_factory=dict)
     resolutions: int = 0
+    left_behind: dict[int, Unmerged] = Field(default_factory=dict)
     again: dict[int, Redone] = Field(default_factory=dict)
     conflicts: dict[int, WaitingConflict] = Field(default_factory=dict)
 
@@ -146,11 +156,12 @@ class LoadProgress(Stored):
 
 
 class Salvaged(Stored):
-    """What a chain did whose branch was never put on the result. `usage` and `agents`: what was not counted yet."""
+    """What a chain did whose `branch` was never put on the result. `usage` and `agents`: what was not counted yet."""
 
     step: int
     label: str
     tip: str
+    branch: str = ""
     records: tuple[RecordGroup, ...] = ()
     knowledge: tuple[Entry, ...] = ()
     usage: Usage = Usage()

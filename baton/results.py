@@ -54,6 +54,7 @@ def step_result(step: PlanStep, agent: AgentResult, merged: MergedStep | None) -
         trip=agent.trip or undoing,
         reviews=agent.reviews,
         persistent=is_persistent(step, agent, merged, status),
+        unmerged=bool(merged and merged.conflicts),
     )
 
 

@@ -14,19 +14,12 @@ from baton.messages import AgentResult, ChainTotals, StepResult
 from baton.models import Stored
 from baton.plan import PlanStep
 from baton.pricing import Usage
-from baton.progress import Earlier, Progress, Salvaged
+from baton.progress import Earlier, Progress, Salvaged, Unmerged
+from baton.schedule import branch_prefix
 from baton.states import AgentEnd, StepStatusWord, TaskState
 from baton.status import TaskStatus
 
 NOT_CONFIRMED = "all items are done; no agent confirmed the step itself, because its chain was stopped"
-
-
-class Unmerged(Stored):
-    """Branches of one step that are to be put on the result before its rest is done."""
-
-    step: int
-    labels: tuple[str, ...]
-    agent: AgentResult
 
 
 class Resumed(Stored):
@@ -62,6 +55,7 @@ def resumed(progress: Progress, salvaged: Sequence[Salvaged]) -> Resumed:
             "starts": {},
             "chains": {},
             "labels": (),
+            "left_behind": {},
             "knowledge": Knowledge(entries=progress.knowledge)
             .with_entries(entry for one in salvaged for entry in one.knowledge)
             .entries,
@@ -69,8 +63,15 @@ def resumed(progress: Progress, salvaged: Sequence[Salvaged]) -> Resumed:
             "settings": None,
         }
     )
-    open_steps = {step.step: step for step in steps if step.step not in progress.results}
+    open_steps = {step.step: step for step in steps if step.step in open_or_unmerged(progress)}
     return Resumed(progress=after, unmerged=_unmerged(open_steps, salvaged))
+
+
+def open_or_unmerged(progress: Progress) -> frozenset[int]:
+    """The steps whose branches may hold what is not on the result: without a result, or with one that did not merge."""
+    steps = progress.plan.plan if progress.plan is not None else ()
+    results = progress.results
+    return frozenset(one.step for one in steps if one.step not in results or results[one.step].unmerged)
 
 
 def rest(step: PlanStep, earlier: Earlier | None) -> PlanStep:
@@ -142,15 +143,19 @@ def _unmerged(steps: dict[int, PlanStep], salvaged: Sequence[Salvaged]) -> tuple
             continue
         totals = ChainTotals(usage=sum((one.usage for one in own), Usage()), agents=sum(one.agents for one in own))
         agent = AgentResult(
-            agent_id=f"step-{own[-1].label}",
+            agent_id=_branch(own[-1]),
             end=AgentEnd.STOPPED,
             detail="it was interrupted",
             items=merge(step.items, *(ungrouped(one.records) for one in own)),
             totals=totals,
             commit=own[-1].tip,
         )
-        found.append(Unmerged(step=number, labels=tuple(one.label for one in own), agent=agent))
+        found.append(Unmerged(step=number, branches=tuple(map(_branch, own)), agent=agent))
     return tuple(found)
+
+
+def _branch(one: Salvaged) -> str:
+    return one.branch or branch_prefix(0) + one.label
 
 
 def _status(

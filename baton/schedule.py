@@ -26,6 +26,11 @@ USELESS = frozenset((StepStatusWord.FAILED, StepStatusWord.BLOCKED, StepStatusWo
 """How a step ended that others cannot build on."""
 
 
+def branch_prefix(times: int) -> str:
+    """Before a unit's label it makes the name of its workspace and branch; a step done again gets new ones."""
+    return (f"again-{times}-" if times else "") + "step-"
+
+
 class Unit(Stored):
     """What one chain of agents does: a step, or a shard of it."""
 

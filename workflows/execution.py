@@ -24,14 +24,16 @@ with workflow.unsafe.imports_passed_through():
     from baton.resume import put_together, rest
     from baton.roles import Role
     from baton.run_commands import failed
-    from baton.schedule import Unit, blocked_by_failure, startable, units, weight
+    from baton.schedule import Unit, blocked_by_failure, branch_prefix, startable, units, weight
     from baton.states import AgentEnd, StepStatusWord
     from baton.status_changes import with_step
     from workflows.attention import HeldBack
     from workflows.failures import raise_if_cancelled
     from workflows.merging import MergeQueue
+    from workflows.resuming import take_home
     from workflows.review import Supervision
     from workflows.run_steps import run_commands
+    from workflows.settlement import Work
     from workflows.task_run import TaskRun
 
 HEAD_START = timedelta(seconds=20)
@@ -95,8 +97,12 @@ class Execution:
     async def _one(self, step: PlanStep) -> bool:
         """One step to its result; True when that is left to a new run."""
         run = self._run
-        step = rest(self._with_failures(step), run.earlier.get(step.step))
         try:
+            await self._settle_left_behind(step)
+            if step.step in run.results:
+                await run.write(report.step_artifacts(run.results[step.step]))
+                return False
+            step = rest(self._with_failures(step), run.earlier.get(step.step))
             result = self._hindrance(step) or await self._step(step)
             while self._is_to_do_again(step):
                 result = await self._step(step)
@@ -114,9 +120,24 @@ class Execution:
         word = str(result.status).replace("_", " ")
         done = f": {result.items.done}/{result.items.total} items done" if result.items.total else ""
         run.happened(f"step {step.step} {word}{done}")
-        run.step_is_over(step.step)
+        run.step_is_over(step.step, is_unmerged=result.unmerged)
         await run.write(report.step_artifacts(result))
         return False
+
+    async def _settle_left_behind(self, step: PlanStep) -> None:
+        """Put on the result first what an earlier start of the task left of the step and does not merge by itself."""
+        run = self._run
+        left = run.left_behind.get(step.step)
+        if left is None:
+            return
+        subject = report.commit_subject(step)
+        merged = await self._queue.merge(Work(step.step, left.branches, subject, left.agent.detail))
+        raise_if_cancelled()
+        run.left_behind.pop(step.step)
+        if isinstance(merged, MergedStep):
+            take_home(run, step, left.agent, merged)
+        else:
+            self._again[step.step] = Redone(times=1, guidance=merged.guidance, totals=left.agent.totals)
 
     def _hindrance(self, step: PlanStep) -> StepResult | None:
         """Why a step does not start, as its result; None when it does."""
@@ -241,7 +262,7 @@ class Execution:
         """The step on the result; None when a person chose to have it done again."""
         branches = tuple(self._workspace(unit) for unit in pieces)
         summary = str(agent.submission.input.get("summary", "")) if agent.submission else agent.detail
-        merged = await self._queue.merge(step, branches, summary)
+        merged = await self._queue.merge(Work(step.step, branches, report.commit_subject(step), summary))
         if isinstance(merged, MergedStep):
             return merged
         times = self._again[step.step].times + 1 if step.step in self._again else 1
@@ -262,7 +283,7 @@ class Execution:
     def _workspace(self, unit: Unit) -> str:
         """Where a chain works; a step that is done again gets new workspaces."""
         again = self._again.get(unit.step)
-        return (f"again-{again.times}-" if again else "") + f"step-{unit.label}"
+        return branch_prefix(again.times if again else 0) + unit.label
 
     def _assignment(self, step: PlanStep, unit: Unit, start: str) -> Assignment:
         """The assignment of a chain's first executor."""

@@ -8,14 +8,17 @@ with workflow.unsafe.imports_passed_through():
     from baton.assignments import integrator_assignment
     from baton.consistency import Agreement, Comparison, Settlement, compared, redo_steps, rulings_in, settled, shown
     from baton.findings import GateResult, GateVerdict, compare
-    from baton.messages import AgentResult
+    from baton.merging import Resolution, with_resolutions
+    from baton.messages import AgentResult, MergedStep
     from baton.plan import Plan
     from baton.repairs import repair_steps, watched
     from baton.roles import Role
     from workflows.closing import Left
     from workflows.execution import was_cancelled
     from workflows.limits import STOP
+    from workflows.merging import MergeQueue
     from workflows.repair import repair
+    from workflows.settlement import Work
     from workflows.task_run import TaskRun
     from workflows.versions import BASELINE_FIRST, CONSISTENCY, REPAIR
 
@@ -29,6 +32,7 @@ class Integration:
         self._verdicts: tuple[GateVerdict, ...] = ()
         self._gates: tuple[GateResult, ...] = ()
         self._integrator: AgentResult | None = None
+        self._resolutions: tuple[Resolution, ...] = ()
         self._settlements: tuple[Settlement, ...] = ()
         self._agreed: tuple[Agreement, ...] = ()
 
@@ -66,28 +70,50 @@ class Integration:
         comparison = compared(run.knowledge, plan, run.results)
         self._agreed = comparison.agreed
         self._settlements = settled(comparison.contradictions, ())
-        if not run.input.integration or await run.limits.hindrance(Role.INTEGRATOR) is not None:
+        if not run.input.integration:
             return
-        assignment = integrator_assignment(
-            run.task_id,
-            run.input,
-            run.opened,
-            plan,
-            run.head,
-            run.knowledge,
-            tuple(run.results.values()),
-            self._verdicts,
-            shown(comparison),
-        )
-        self._integrator = await run.chains.run(assignment, f"{run.task_id}/integrate")
-        if was_cancelled(self._integrator):
-            raise asyncio.CancelledError
-        run.knowledge = self._integrator.knowledge
-        merged = await run.host.merge((assignment.workspace,), None, "Integrate the steps")
+        merged = await self._integrated(plan, comparison)
+        if merged is None:
+            return
         if merged.merged:
             await self._compare_gates("integrated")
             plan = await self._repaired(plan)
         await self._settle(plan, comparison)
+
+    async def _integrated(self, plan: Plan, comparison: Comparison) -> MergedStep | None:
+        """The integrator's work on the result; None when no integrator may start. As often as a person has it done
+        again where it does not merge."""
+        run, queue = self._run, MergeQueue(self._run, plan, asyncio.Semaphore(1), self._gates)
+        guidance: tuple[str, ...] = ()
+        while await run.limits.hindrance(Role.INTEGRATOR) is None:
+            assignment = integrator_assignment(
+                run.task_id,
+                run.input,
+                run.opened,
+                plan,
+                run.head,
+                run.knowledge,
+                tuple(run.results.values()),
+                self._verdicts,
+                shown(comparison),
+            )
+            if guidance:
+                again = f"again-{len(guidance)}-{assignment.workspace}"
+                assignment = assignment.model_copy(update={"workspace": again, "guidance": guidance})
+            self._integrator = await run.chains.run(assignment, f"{run.task_id}/integrate")
+            if was_cancelled(self._integrator):
+                raise asyncio.CancelledError
+            run.knowledge = self._integrator.knowledge
+            said = self._integrator.submission.input if self._integrator.submission else {}
+            work = Work(None, (assignment.workspace,), "Integrate the steps", str(said.get("summary", "")))
+            merged = await queue.merge(work)
+            if isinstance(merged, MergedStep):
+                self._resolutions = merged.resolutions
+                return merged
+            guidance = (*guidance, merged.guidance)
+        if guidance:
+            run.happened("the integrator's work is not on the result: no further agent may do it again")
+        return None
 
     async def _settle(self, plan: Plan, comparison: Comparison) -> None:
         """Have what chose otherwise brought in line, as the integrator ruled, else as the earlier step chose."""
@@ -108,7 +134,7 @@ class Integration:
             plan=plan,
             verdicts=self._verdicts,
             baseline=await self._base_gates() if with_baseline else (),
-            integration=submission.input if submission else {},
+            integration=with_resolutions(submission.input if submission else {}, self._resolutions),
             settlements=self._settlements,
             agreed=self._agreed,
         )

@@ -7,10 +7,12 @@ with workflow.unsafe.imports_passed_through():
     from activities.tasks import TaskWork
     from baton import report
     from baton.ledger import counts, grouped
-    from baton.plan import Plan
-    from baton.progress import Earlier, LoadProgress
+    from baton.merging import given_up_items, given_up_paths
+    from baton.messages import AgentResult, MergedStep
+    from baton.plan import Plan, PlanStep
+    from baton.progress import Earlier, LoadProgress, Unmerged
     from baton.results import step_result
-    from baton.resume import Unmerged, confirmed, put_together, resumed
+    from baton.resume import confirmed, put_together, resumed
     from baton.status_changes import with_step
     from baton.wording import counted
     from workflows import policies
@@ -39,14 +41,26 @@ async def resume(run: TaskRun) -> None:
 
 
 async def _bring_home(run: TaskRun, plan: Plan, unmerged: Unmerged) -> None:
-    """Put the work of interrupted chains on the result; where that conflicts, their items are done again."""
+    """Put the work of interrupted chains on the result. Where that conflicts, it is settled when the step's turn comes,
+    so that the others need not wait for a person."""
     number, agent = unmerged.step, unmerged.agent
     step = plan.step(number)
-    branches = tuple(f"step-{label}" for label in unmerged.labels)
-    merged = await run.host.merge(branches, number, report.commit_subject(step))
+    merged = await run.host.merge(unmerged.branches, number, report.commit_subject(step))
     if merged.conflicts:
-        run.happened(f"step {number} is done again: what was interrupted conflicts in {merged.conflicts[0]}")
+        run.left_behind[number] = unmerged
+        run.happened(f"step {number}: what was interrupted conflicts in {merged.conflicts[0]}")
         return
+    take_home(run, step, agent, merged)
+
+
+def take_home(run: TaskRun, step: PlanStep, agent: AgentResult, merged: MergedStep) -> None:
+    """What an earlier start of the task did of a step is on the result now: the step goes on with the rest, or is over.
+
+    `agent`: what it did.
+    """
+    number = step.step
+    if lost := given_up_paths(merged.resolutions):
+        agent = agent.model_copy(update={"items": given_up_items(agent.items, lost)})
     earlier, result = run.earlier.get(number, Earlier()), step_result(step, agent, merged)
     result, records = put_together(earlier, result, agent.items)
     run.records[number] = records

@@ -34,7 +34,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.performance import Size
     from baton.plan import Plan
     from baton.pricing import Usage
-    from baton.progress import Answer, ChainEnd, Earlier, Progress, grouped_records, knowledge_of
+    from baton.progress import Answer, ChainEnd, Earlier, Progress, Unmerged, grouped_records, knowledge_of
     from baton.settings import Phase
     from baton.states import TaskState
     from baton.status import TaskStatus, details_markdown, title_of
@@ -87,6 +87,7 @@ class TaskRun:
         self.chain_ends: dict[str, AgentResult] = {}
         self.merged: dict[str, str] = {}
         self.earlier: dict[int, Earlier] = {}
+        self.left_behind: dict[int, Unmerged] = {}
         self.baseline: tuple[GateResult, ...] | None = None
         self.verdicts: tuple[GateVerdict, ...] = ()
         self.sizes_before: tuple[Size, ...] = ()
@@ -141,12 +142,14 @@ class TaskRun:
             warnings=opened.warnings,
         )
 
-    def step_is_over(self, step: int) -> None:
-        """The step has its result: what was known of its chains stands there."""
+    def step_is_over(self, step: int, *, is_unmerged: bool = False) -> None:
+        """The step has its result: what was known of its chains stands there. `is_unmerged`: its branches stay open."""
         self.starts.pop(step, None)
         over = [label for label in self.chain_ends if int(label.partition(".")[0]) == step]
         for label in over:
-            self.merged[label] = self.chain_ends.pop(label).commit
+            tip = self.chain_ends.pop(label).commit
+            if not is_unmerged:
+                self.merged[label] = tip
 
     def set_limits(self, change: LimitsChange) -> tuple[tuple[str, Direction], ...]:
         """Other limits from now on; what the chains that run are to be told of it."""
@@ -201,6 +204,7 @@ class TaskRun:
         self.starts = dict(progress.starts)
         self.chain_ends = {label: end.whole for label, end in progress.chains.items()}
         self.merged, self.earlier = dict(progress.merged), dict(progress.earlier)
+        self.left_behind = dict(progress.left_behind)
         self.knowledge, self.handoffs = knowledge_of(progress), list(progress.handoffs)
         self.baseline, self.verdicts = progress.baseline, progress.verdicts
         self.after_merges, self.resolutions = dict(progress.after_merges), progress.resolutions
@@ -260,6 +264,7 @@ class TaskRun:
             labels=tuple(self.chain_ends),
             merged=dict(self.merged),
             earlier=dict(self.earlier),
+            left_behind=dict(self.left_behind),
             knowledge=self.knowledge.entries,
             handoffs=tuple(self.handoffs),
             baseline=self.baseline,

@@ -11,14 +11,17 @@ from typing import Any
 import pytest
 import yaml
 from temporalio.client import WorkflowFailureError
+from temporalio.worker import ExecuteActivityInput
 
-from baton.messages import TaskInput
+from baton.messages import MergeStep, TaskInput
 from baton.plan import DraftStep, PlanDraft
 from baton.states import StepStatusWord, TaskState
 from baton.status import AttentionItem, TaskResult
+from emulator.server import EmulatorServer
 from emulator.standin import StandIn
+from tests.end_to_end import bench
 from tests.end_to_end.bench import Handle, git, task, tree
-from tests.workflows.rig import Rig, attention, status, until
+from tests.workflows.rig import Around, Attempt, Rig, attention, status, until
 from workflows import policies
 from workflows.orchestration import OrchestrationWorkflow
 
@@ -69,6 +72,10 @@ def commits(given: TaskInput, result: TaskResult) -> list[str]:
 
 def steps_of(result: TaskResult) -> dict[int, str]:
     return {step.step: step.state for step in result.steps}
+
+
+def agents(api: EmulatorServer) -> set[str]:
+    return {(exchange.user_id or "").rpartition("/")[2] for exchange in api.requests}
 
 
 async def choose(handle: Handle, item: AttentionItem, choice: str, comment: str = "") -> None:
@@ -259,6 +266,98 @@ async def test_a_question_about_a_conflict_survives_a_new_run(rig: Rig, monkeypa
     assert result_file(given, result, "m.cfg") == "a\nb\nn = 9\nc\nd\n"
 
 
+@pytest.mark.parametrize("how", ["cancelled", "terminated"])
+async def test_what_a_stopped_task_left_in_conflict_reaches_a_person_again(rig: Rig, how: str) -> None:
+    """Nothing of it is done a second time, and other steps need not wait for the answer."""
+    given = conflicting(rig, [*UNDECIDABLE, THIRD])
+    with rig.api(StandIn()) as api:
+        one = await waiting(rig, given)
+        if how == "cancelled":
+            await one.handle.cancel()
+            with pytest.raises(WorkflowFailureError):
+                await one.handle.result()
+        else:
+            await one.handle.terminate()
+        again = await bench.start(rig.client, TaskInput(resume=True), one.handle.id)
+        item = await attention(again)
+        assert (item.kind, item.step) == ("conflict", one.later)
+        await until(again, lambda now: any(s.step == 3 and s.state == "ok" for s in now.steps))
+        await choose(again, item, "theirs")
+        result = await again.result()
+    assert (result.state, result.items.done) == (TaskState.DONE, 3), result.summary
+    wanted = "n = 5" if one.later == 2 else "n = undecidable"
+    assert result_file(given, result, "m.cfg") == f"a\nb\n{wanted}\nc\nd\n"
+    assert (result_file(given, result, "m.txt"), result_file(given, result, "m.py")) == (
+        "text\ntwo\n",
+        "x = 1\n# one\n",
+    )
+    assert not {name for name in agents(api) if name.startswith(f"executor-{one.later}-") and "~" in name}
+
+
+async def test_what_a_stopped_task_left_in_conflict_may_be_done_again(rig: Rig) -> None:
+    given = conflicting(rig, UNDECIDABLE)
+    with rig.api(StandIn()) as api:
+        one = await waiting(rig, given)
+        await one.handle.terminate()
+        again = await bench.start(rig.client, TaskInput(resume=True), one.handle.id)
+        await choose(again, await attention(again), "redo")
+        result = await again.result()
+    assert result.state is TaskState.PARTIAL
+    assert f"executor-{one.later}-editor~2" in agents(api)
+    assert result_file(given, result, "m.txt") == "text\ntwo\n"
+
+
+def moving_the_integrators_branch(rig: Rig, text: str) -> Around:
+    """Before the integrator's first merge its branch holds another text of `m.cfg`, made from the base commit."""
+    moved = []
+
+    async def around(attempt: Attempt, called: ExecuteActivityInput) -> Any:
+        request = called.args[0] if called.args else None
+        if isinstance(request, MergeStep) and request.step is None and not moved:
+            moved.append(request)
+            folder = rig.folder_of(request.task_id)
+            workspace = await folder.repository.open_workspace("elsewhere", folder.record.opened.base_commit)
+            (workspace / "m.cfg").write_text(text)
+            git(workspace, "add", "-A")
+            git(workspace, "-c", "user.name=A", "-c", "user.email=a@b", "commit", "-qm", "elsewhere")
+            git(workspace, "update-ref", "refs/heads/integrate", "HEAD")
+        return await attempt()
+
+    return around
+
+
+ONE = "append `# one\\n` to `m.py`, replace `n = 1` by `n = 2` in `m.cfg`"
+
+
+async def test_the_integrators_work_goes_through_the_resolver(rig: Rig) -> None:
+    given = conflicting(rig, [ONE]).model_copy(update={"integration": True})
+    with rig.api(StandIn()) as api, rig.around(moving_the_integrators_branch(rig, "a\nb\nn = 7\nc\nd\n")):
+        handle = await rig.start(given)
+        result = await handle.result()
+        told = await happenings(handle)
+    assert result.state is TaskState.DONE, result.summary
+    assert result_file(given, result, "m.cfg") == "a\nb\nn = 7\nc\nd\n"
+    assert "the integrator's work does not merge: m.cfg" in told
+    assert "resolver-1" in agents(api)
+    issues = json.loads((Path(result.artifacts) / "issues.json").read_text())
+    assert any("resolved by resolver-1" in issue["issue"] for issue in issues)
+    assert len(commits(given, result)) == 2
+
+
+@pytest.mark.parametrize("choice", ["ours", "theirs", "redo"])
+async def test_a_person_decides_about_the_integrators_work(rig: Rig, choice: str) -> None:
+    given = conflicting(rig, [ONE]).model_copy(update={"integration": True})
+    with rig.api(StandIn()) as api, rig.around(moving_the_integrators_branch(rig, "a\nb\nn = undecidable\nc\nd\n")):
+        one = await waiting(rig, given)
+        assert one.item.question.startswith("The integrator's work conflicts with what step 1 changed")
+        await choose(one.handle, one.item, choice)
+        result = await one.handle.result()
+    assert result.state is TaskState.DONE, result.summary
+    wanted = "n = undecidable" if choice == "theirs" else "n = 2"
+    assert result_file(given, result, "m.cfg") == f"a\nb\n{wanted}\nc\nd\n"
+    assert ("general-integrator~2" in agents(api)) == (choice == "redo")
+
+
 async def test_without_a_further_agent_a_person_is_asked_at_once(rig: Rig) -> None:
     given = conflicting(rig, SAME_LINE, maxAgents=2)
     with rig.api(StandIn()):
@@ -279,8 +378,7 @@ async def test_a_resolution_that_breaks_a_gate_comes_back_once_and_then_waits(ri
         assert "gate one number fails with this resolution" in one.item.question
         await choose(one.handle, one.item, "theirs")
         result = await one.handle.result()
-    names = {(exchange.user_id or "").rpartition("/")[2] for exchange in api.requests}
-    assert {"resolver-1", "resolver-1~2"} <= names
+    assert {"resolver-1", "resolver-1~2"} <= agents(api)
     wanted = "n = two" if one.later == 1 else "n = five"
     assert result_file(given, result, "m.cfg") == f"a\nb\n{wanted}\nc\nd\n"
     assert result.ready
