@@ -15,7 +15,7 @@ from activities.inheritance import inherit
 from activities.model import Model, ModelError
 from activities.predecessor import Predecessor
 from activities.prompts import system_prompt
-from activities.pulse import pulse
+from activities.pulse import Pulse, pulse
 from activities.sandbox import Sandbox
 from activities.store import LostBlobError
 from activities.task_folder import TaskFolder, Tasks
@@ -64,15 +64,15 @@ class Agents:
         number = await asyncio.to_thread(agent_number, folder.store, assignment.name, assignment.generation, run_id)
         assignment = assignment.model_copy(update={"generation": number})
         await asyncio.to_thread(agent_began, folder, _beginning(assignment))
-        async with pulse("preparing the workspace"), workspace_lock(folder.lock_path(assignment.workspace)):
+        async with pulse("preparing the workspace") as beat, workspace_lock(folder.lock_path(assignment.workspace)):
             assignment = await asyncio.to_thread(_with_kept_knowledge, folder, assignment)
             commit = await self._workspace(folder, asked_for)
             with working(folder, _id(assignment)):
                 try:
-                    assignment, asked = await self._with_context(folder, assignment)
+                    assignment, asked = await self._with_context(folder, assignment, beat)
                 except ModelError as error:
                     raise error.fault.error() from error
-                inheritance = await inherit(folder, self._model, assignment.task_id, assignment.knowledge)
+                inheritance = await inherit(folder, self._model, assignment.knowledge, _id(assignment), beat)
         kind = folder.record.agent_type(assignment.agent_type)
         tools = tools_for(
             assignment.role,
@@ -154,19 +154,20 @@ class Agents:
         known = self._credentials.secrets() if self._credentials else ()
         return cut_middle(redacted(text, on_disk | set(known)), hint="read the files").text
 
-    async def _with_context(self, folder: TaskFolder, assignment: Assignment) -> tuple[Assignment, Usage]:
+    async def _with_context(self, folder: TaskFolder, assignment: Assignment, beat: Pulse) -> tuple[Assignment, Usage]:
         """The assignment with what its manifest must say; asked of the predecessor where it does not."""
         manifest = assignment.manifest
         question = missing_context(manifest) if manifest is not None else None
         if manifest is None or question is None:
             return assignment, Usage()
         predecessor = Predecessor(
+            folder=folder,
             model=self._model,
-            conversations=folder.conversations,
-            store=folder.store,
-            settings=folder.record.opened.settings,
             head=assignment.predecessor_head,
             journal_key=f"{assignment.predecessor_head}/context",
+            agent=_id(assignment),
+            turn=0,
+            beat=beat,
         )
         answer = await predecessor.ask(question, "remaining work")
         whole = with_remaining_work(manifest, None if answer.is_error else answer.text)

@@ -4,8 +4,10 @@ import hashlib
 import json
 
 from activities.model import Model, ModelError
-from activities.short_calls import short_request, submitted
+from activities.pulse import Pulse
+from activities.short_calls import ShortCall, asked_once, short_request, submitted
 from activities.task_folder import TaskFolder
+from activities.trace import Teller
 from baton.conversation import Response, estimated_tokens
 from baton.first_message import assignment_message
 from baton.knowledge import SHARE_FOR_REST, Entry, Knowledge, essentials, select
@@ -27,42 +29,41 @@ class Inheritance(Stored):
     usage: Usage = Usage()
 
 
-async def inherit(
-    folder: TaskFolder, model: Model, task_id: str, knowledge: Knowledge, limit_tokens: int = KNOWLEDGE_LIMIT_TOKENS
-) -> Inheritance:
+async def inherit(folder: TaskFolder, model: Model, knowledge: Knowledge, agent: str, beat: Pulse) -> Inheritance:
     """The knowledge for one agent: all of it, or what is most used and most recent with the rest in short."""
+    limit_tokens = KNOWLEDGE_LIMIT_TOKENS
     selection = select(knowledge, limit_tokens)
     lines = [entry.line() for entry in selection.kept]
     if not selection.left_out:
         return Inheritance(lines=tuple(lines))
-    short = await _summary(folder, model, task_id, selection.left_out, int(limit_tokens * SHARE_FOR_REST))
+    entries, limit = selection.left_out, int(limit_tokens * SHARE_FOR_REST)
+    call = _question(folder, entries, limit, agent)
+    try:
+        answered = await asked_once(folder, model, call, beat)
+        short = Inheritance(lines=_summary(answered.response, entries, limit), usage=answered.usage())
+    except ModelError as error:
+        short = Inheritance(usage=error.lost or Usage())
     if not short.lines:
         short = short.model_copy(update={"lines": tuple(essentials(selection.left_out, limit_tokens))})
     return Inheritance(lines=(*short.lines, *lines), usage=short.usage)
 
 
-async def _summary(
-    folder: TaskFolder, model: Model, task_id: str, left_out: tuple[Entry, ...], limit_tokens: int
-) -> Inheritance:
-    """A summary by the summarizer model, journaled by what it summarises; no lines when the model gives none."""
+def _question(folder: TaskFolder, left_out: tuple[Entry, ...], limit_tokens: int, agent: str) -> ShortCall:
+    """What the summarizer is asked; the same entries are summarised once for all agents."""
     lines = [entry.line() for entry in left_out[-SUMMARISED_ENTRIES:]]
     key = f"summary/{hashlib.sha256(json.dumps(lines).encode()).hexdigest()}"
-    if (known := folder.store.entry(key)) is not None:
-        return Inheritance.model_validate_json(known).model_copy(update={"usage": Usage()})
     message = assignment_message(
-        {"role": Role.SUMMARIZER, "task_id": task_id, "limit_tokens": limit_tokens, "entries": lines}
+        {"role": Role.SUMMARIZER, "task_id": folder.path.name, "limit_tokens": limit_tokens, "entries": lines}
     )
     request = short_request(folder, message, asker="summarizer", tools_of=Role.SUMMARIZER, prompt_name="summarizer")
-    try:
-        response = await model.respond(request, lambda _: None, folder.record.opened.settings.prices)
-    except ModelError as error:
-        return Inheritance(usage=error.spent or Usage())
+    return ShortCall(key, Teller(agent, Role.SUMMARIZER, 0, "summary of knowledge"), request)
+
+
+def _summary(response: Response, left_out: tuple[Entry, ...], limit_tokens: int) -> tuple[str, ...]:
+    """The line that stands for the entries; none where the response has no summary, or one that is too long."""
     text = submitted_summary(response)
     fits = text and estimated_tokens(text) <= limit_tokens * SUMMARY_TOLERANCE
-    summary = (f"summary of {len(left_out)} older entries: {text}",) if fits else ()
-    made = Inheritance(lines=summary, usage=response.usage)
-    folder.store.enter(key, made.model_dump_json().encode())
-    return made
+    return (f"summary of {len(left_out)} older entries: {text}",) if fits else ()
 
 
 def submitted_summary(response: Response) -> str:

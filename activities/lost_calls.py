@@ -8,22 +8,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from activities.pulse import MODEL
 from activities.store import Store
 from baton.conversation import Turn
 from baton.pricing import Price, Usage, priced
 
-MODEL = "model"
-"""What a turn's heartbeat says while the model answers."""
-
 
 @dataclass(frozen=True)
 class LostCalls:
-    """The lost calls of one turn. `attempt`: the one that runs now. `before`: of earlier activities of this turn."""
+    """The lost calls of one turn, or of one short call. `attempt`: the one that runs now. `before`: of earlier
+    activities of this turn. `doing`: what the heartbeat says while the model answers."""
 
     store: Store
     key: str
     attempt: int
     before: Usage = field(default_factory=Usage)
+    doing: str = MODEL
 
     def broke(self, spent: Usage | None) -> None:
         """This attempt's call broke; None where no answer had begun, which costs nothing."""
@@ -39,7 +39,7 @@ class LostCalls:
         """
         told = heartbeat[0] if heartbeat and isinstance(heartbeat[0], dict) else {}
         tokens = told.get("tokens")
-        if self.attempt < 2 or told.get("doing") != MODEL or not isinstance(tokens, int) or tokens < 1:
+        if self.attempt < 2 or told.get("doing") != self.doing or not isinstance(tokens, int) or tokens < 1:
             return
         last = before.response.usage if before is not None else Usage()
         spent = Usage(

@@ -2,27 +2,41 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
 from temporalio import activity
 
 BEAT_SECONDS = 1.0
+MODEL = "model"
+"""What the heartbeat of a turn says while its model answers."""
 
 
 @dataclass
 class Pulse:
     """What the heartbeat tells: what is being done, the live estimate of output tokens, and for how many seconds no
-    token and no tool output came."""
+    token and no tool output came. `answers`: what it tells while a model answers."""
 
     doing: str = ""
     tokens: int = 0
     last_sign: float = field(default_factory=time.monotonic)
+    answers: str = MODEL
 
     def report_waiting(self, waits: bool) -> None:
         """The provider is waited for, or not any longer."""
-        self.doing = "waiting for the provider" if waits else "model"
+        self.doing = "waiting for the provider" if waits else self.answers
+
+    @contextmanager
+    def asking(self, what: str) -> Iterator[str]:
+        """Inside, a model is asked something beside the turn; gives what the heartbeat says meanwhile."""
+        before = self.doing, self.tokens, self.answers
+        self.doing = self.answers = f"asking: {what}"
+        self.tokens = 0
+        try:
+            yield self.answers
+        finally:
+            self.doing, self.tokens, self.answers = before
 
     def report_tokens(self, tokens: int) -> None:
         """Take a newer estimate."""

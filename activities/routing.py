@@ -6,10 +6,11 @@ A model that does not answer is no failure of the task: then the planner decides
 from temporalio import activity
 
 from activities.model import Model, ModelError
-from activities.pulse import pulse
-from activities.short_calls import short_request, submitted
+from activities.pulse import Pulse, pulse
+from activities.short_calls import ShortCall, asked_once, short_request, submitted
 from activities.task_folder import TaskFolder, Tasks
 from activities.telemetry import working
+from activities.trace import Teller
 from baton.first_message import assignment_message
 from baton.messages import TaskRef
 from baton.pricing import Usage
@@ -31,22 +32,22 @@ class Routing:
     async def route(self, request: TaskRef) -> Routed:
         """The route of a task, if there is one."""
         folder = self._tasks.folder(request.task_id)
-        async with pulse("choosing the way"):
+        async with pulse("choosing the way") as beat:
             if (known := folder.store.entry(_KEY)) is not None:
                 return Routed.model_validate_json(known)
             asked, opened = folder.record.input, folder.record.opened
             facts = task_facts(asked.task, frozenset(await folder.repository.list_files(opened.base_commit)))
             route = decided_by_person(asked.settings.get("parallelExecution")) or decided_by_facts(facts)
-            routed = Routed(route=route) if route is not None else await self._asked(folder, request.task_id, facts)
+            routed = Routed(route=route) if route is not None else await self._asked(folder, facts, beat)
             return Routed.model_validate_json(folder.store.enter(_KEY, routed.model_dump_json().encode()))
 
-    async def _asked(self, folder: TaskFolder, task_id: str, facts: TaskFacts) -> Routed:
+    async def _asked(self, folder: TaskFolder, facts: TaskFacts, beat: Pulse) -> Routed:
         opened = folder.record.opened
         message = assignment_message(
             {
                 "role": ROUTER,
                 "task": folder.record.input.task,
-                "task_id": task_id,
+                "task_id": folder.path.name,
                 "facts": shown_facts(facts),
                 "survey": opened.survey,
             }
@@ -54,8 +55,9 @@ class Routing:
         request = short_request(folder, message, asker=ROUTER, tools_of=ROUTER, prompt_name=ROUTER)
         try:
             with working(folder):
-                response = await self._model.respond(request, lambda _: None, opened.settings.prices)
+                call = ShortCall(_KEY, Teller(ROUTER, ROUTER, 1), request)
+                answered = await asked_once(folder, self._model, call, beat)
         except ModelError as error:
-            return Routed(usage=error.spent or Usage())
-        found = submitted(response, "submit_route", SubmitRoute)
-        return Routed(route=Route(**found.model_dump()) if found else None, usage=response.usage)
+            return Routed(usage=error.lost or Usage())
+        found = submitted(answered.response, "submit_route", SubmitRoute)
+        return Routed(route=Route(**found.model_dump()) if found else None, usage=answered.usage())

@@ -1,19 +1,115 @@
-"""Calls of one question and one submission beside the agents: route, summary of knowledge, summary of the report."""
+"""Model calls beside the turns: route, summary of knowledge, summary of the report, questions to a predecessor.
 
+Each is asked once: a lock and the journal see to it that of several attempts, also of such as overlap, one pays. Each
+leaves one line in the trace and one span, told when its response came and before anybody tries to read it. What it cost
+counts for the run that asked, broken attempts included; whoever finds the response of another run pays nothing.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from pydantic import BaseModel
+from temporalio import activity
 
-from activities.model import ModelRequest
+from activities.call_telemetry import response_found
+from activities.locking import exclusive
+from activities.lost_calls import LostCalls
+from activities.model import Model, ModelError, ModelRequest
 from activities.prompts import prompt
+from activities.pulse import Pulse
 from activities.task_folder import TaskFolder
+from activities.telemetry import asking
+from activities.trace import Teller, TurnTrace
 from baton.conversation import Response, calls
+from baton.models import Stored
+from baton.pricing import Usage
 from baton.roles import Role
 from baton.tool_schemas import parse, tools_for
 
 ANSWER_TOKENS = 2_000
+_LOCKS = 2
+"""Hexadecimal digits of a call's name that choose its lock: calls never wait within calls, so they may share some."""
 
 Submission = TypeVar("Submission", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class ShortCall:
+    """One question. `key`: whatever has the same one is the same question, asked once; `teller`: who the trace says
+    asks it."""
+
+    key: str
+    teller: Teller
+    request: ModelRequest
+
+    @property
+    def what(self) -> str:
+        """What it is called."""
+        return self.teller.what or self.teller.agent
+
+
+class Answered(Stored):
+    """A response, when it came, how long it took, and which run of a workflow paid for it."""
+
+    response: Response
+    at: str
+    seconds: float
+    payer: str
+    spent: Usage
+
+    def usage(self) -> Usage:
+        """What it cost the run that now asks: all of it, or nothing where another run paid."""
+        return self.spent if self.payer == _run_id() else Usage()
+
+
+async def asked_once(folder: TaskFolder, model: Model, call: ShortCall, beat: Pulse) -> Answered:
+    """The journaled response to this question, else a new one, journaled before it is used.
+
+    Raises `ModelError` with all that was lost so far; nothing is journaled then, and the question may be asked again.
+    """
+    name = hashlib.sha256(call.key.encode()).hexdigest()
+    async with exclusive(folder.lock_path(f"call-{name[:_LOCKS]}")):
+        with asking(call.what):
+            return await _once(folder, model, call, name, beat)
+
+
+async def _once(folder: TaskFolder, model: Model, call: ShortCall, name: str, beat: Pulse) -> Answered:
+    trace = TurnTrace(folder, call.teller, activity.info().attempt)
+    if (known := folder.store.entry(f"call/{call.key}")) is not None:
+        found = Answered.model_validate_json(known)
+        if found.payer == _run_id():
+            response_found(call.request.model, call.request.max_tokens, found.response, found.at, found.seconds)
+            trace.model_answered(found.response, found.seconds, found.at, again=True)
+        return found
+    asked = await _asked(folder, model, call, name, beat, trace)
+    answered = Answered.model_validate_json(folder.store.enter(f"call/{call.key}", _json(asked)))
+    trace.model_answered(answered.response, answered.seconds, answered.at)
+    return answered
+
+
+async def _asked(
+    folder: TaskFolder, model: Model, call: ShortCall, name: str, beat: Pulse, trace: TurnTrace
+) -> Answered:
+    prices, attempt = folder.record.opened.settings.prices, activity.info().attempt
+    key = f"calls/{name}/{_run_id()}"
+    with beat.asking(call.what) as doing:
+        lost = LostCalls(folder.store, key, attempt, doing=doing)
+        if folder.store.entry(f"{key}/begun-{attempt - 1}") is not None:
+            lost.was_killed(activity.info().heartbeat_details, None, call.request.model, prices)
+        folder.store.enter(f"{key}/begun-{attempt}", b"")
+        trace.begin()
+        try:
+            response = await model.respond(call.request, beat.report_tokens, prices, beat.report_waiting)
+        except ModelError as error:
+            lost.broke(error.spent)
+            error.lost = lost.with_own()
+            trace.model_failed(call.request.model, error.fault)
+            raise
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    spent = response.usage + lost.total()
+    return Answered(response=response, at=at, seconds=trace.seconds, payer=_run_id(), spent=spent)
 
 
 def short_request(folder: TaskFolder, message: str, *, asker: str, tools_of: str, prompt_name: str) -> ModelRequest:
@@ -35,3 +131,11 @@ def submitted(response: Response, tool: str, arguments_type: type[Submission]) -
         if isinstance(arguments, arguments_type) and call.fault is None:
             return arguments
     return None
+
+
+def _run_id() -> str:
+    return activity.info().workflow_run_id or ""
+
+
+def _json(value: Stored) -> bytes:
+    return value.model_dump_json().encode()

@@ -9,7 +9,7 @@ nothing, and children may be sent long before their parent.
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 
@@ -53,6 +53,8 @@ class Place:
     task: str
     agent: str = ""
     turn: int = 0
+    asked: str = ""
+    """Names a call beside the turns."""
 
     @property
     def around(self) -> Key:
@@ -68,6 +70,7 @@ class Place:
             AGENT_NAME=self.agent,
             CONVERSATION=conversation,
             TURN=self.turn or None,
+            NAME=self.asked,
         )
 
 
@@ -103,6 +106,17 @@ def place_of(folder: TaskFolder, agent: str = "", turn: int = 0) -> Place | None
 def working(folder: TaskFolder, agent: str = "", turn: int = 0) -> Iterator[None]:
     """Calls that are told inside belong to this agent, or to the task itself."""
     token = _place.set(place_of(folder, agent, turn))
+    try:
+        yield
+    finally:
+        _place.reset(token)
+
+
+@contextmanager
+def asking(what: str) -> Iterator[None]:
+    """A model call inside is no turn, but this."""
+    place = _place.get()
+    token = _place.set(replace(place, asked=what) if place is not None else None)
     try:
         yield
     finally:

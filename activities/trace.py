@@ -10,7 +10,9 @@ import json
 import logging
 import os
 import time
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,6 @@ from activities.task_folder import TaskFolder, UnknownTaskError
 from activities.task_telemetry import line_written
 from activities.telemetry import place_of
 from baton.conversation import Response
-from baton.messages import TurnRequest
 from baton.trace import NAME
 
 logger = logging.getLogger("baton.trace")
@@ -71,13 +72,28 @@ class TaskTrace:
             return False
 
 
-class TurnTrace:
-    """Writes the lines of one turn."""
+@dataclass(frozen=True)
+class Teller:
+    """Whose calls they are. `what`: names a call beside the turns, such as a question to a predecessor."""
 
-    def __init__(self, folder: TaskFolder, request: TurnRequest, attempt: int = 1) -> None:
+    agent: str
+    role: str
+    turn: int
+    what: str = ""
+
+    def fields(self, attempt: int) -> Mapping[str, object]:
+        """What each line says of it."""
+        named = {"name": self.what} if self.what else {}
+        return {"agent": self.agent, "role": self.role, "turn": self.turn, "attempt": attempt, **named}
+
+
+class TurnTrace:
+    """Writes the lines of one turn, or of a call beside the turns."""
+
+    def __init__(self, folder: TaskFolder, teller: Teller, attempt: int = 1) -> None:
         self._trace = TaskTrace(folder)
         self.attempt = attempt
-        self._where = {"agent": request.agent_id, "role": request.role, "turn": request.turn, "attempt": attempt}
+        self._where = teller.fields(attempt)
         self._calls = 0
 
     def begin(self) -> None:
@@ -89,9 +105,9 @@ class TurnTrace:
         """Since the beginning of the call."""
         return self._trace.seconds
 
-    def model_answered(self, response: Response, seconds: float, at: str) -> None:
-        """A model call ended with a response; told once, whichever attempt gets to it."""
-        if self._where["attempt"] != 1 and self._trace.holds(response.id):
+    def model_answered(self, response: Response, seconds: float, at: str, *, again: bool = False) -> None:
+        """A model call ended with a response; told once, whichever attempt gets to it. `again`: it was found."""
+        if (again or self.attempt != 1) and self._trace.holds(response.id):
             return
         usage = response.usage
         self._trace.write(

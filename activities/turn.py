@@ -18,16 +18,16 @@ from activities.calls import Calls, doing
 from activities.conversations import Conversation
 from activities.credentials import Credentials
 from activities.logs import lines_of_turn
-from activities.lost_calls import MODEL, LostCalls
+from activities.lost_calls import LostCalls
 from activities.model import Model, ModelError, ModelRequest
 from activities.predecessor import Predecessor
 from activities.prompts import notice_text
-from activities.pulse import Pulse, pulse
+from activities.pulse import MODEL, Pulse, pulse
 from activities.sandbox import Sandbox
 from activities.store import LostBlobError
 from activities.task_folder import TaskFolder, Tasks
 from activities.telemetry import delivered, working
-from activities.trace import TurnTrace
+from activities.trace import Teller, TurnTrace
 from activities.working_tree import TRAILER_AGENT, TRAILER_RESULT, TRAILER_TURN
 from activities.workspace_lock import WorkspaceLock, workspace_lock
 from activities.workspace_tools import workspace_tools
@@ -127,7 +127,8 @@ class Turns:
         async with pulse("waiting for the workspace") as beat, workspace_lock(lock_path) as lock:
             if (known := folder.store.entry(f"{key}/outcome")) is not None:
                 return TurnOutcome.model_validate_json(known)
-            attempt = _Attempt(folder, request, key, beat, lock, TurnTrace(folder, request, activity.info().attempt))
+            teller = Teller(request.agent_id, request.role, request.turn)
+            attempt = _Attempt(folder, request, key, beat, lock, TurnTrace(folder, teller, activity.info().attempt))
             try:
                 with (
                     lines_of_turn(request.task_id, request.agent_id, request.turn),
@@ -208,12 +209,13 @@ class Turns:
                 attempt.beat.report_sign,
             ),
             predecessor=Predecessor(
+                folder=folder,
                 model=self._model,
-                conversations=folder.conversations,
-                store=folder.store,
-                settings=folder.record.opened.settings,
                 head=opening.predecessor_head,
                 journal_key=attempt.key,
+                agent=request.agent_id,
+                turn=request.turn,
+                beat=attempt.beat,
             ),
             beat=attempt.beat,
             trace=attempt.trace,

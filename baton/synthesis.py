@@ -20,6 +20,8 @@ from baton.states import StepStatusWord, TaskState
 
 SUMMARIZER = "summarizer"
 """The agent's id."""
+ATTEMPTS = 4
+"""After so many without an answer the report does without."""
 FEWEST_RESULTS = 2
 """What one step says of itself needs no summary."""
 RESULTS_SHOWN = 40

@@ -118,7 +118,7 @@ def _agent_row(agent: str, lines: Sequence[TraceLine]) -> Row:
     blocks += _tools([line for line in lines if line.kind in ("tool", "foreign")])
     ended = next((line for line in lines if line.kind == "ended"), None)
     cost = sum((line.cost_usd for line in calls), Decimal(0))
-    turns = len({line.turn for line in calls})
+    turns = len({line.turn for line in calls if not line.name})
     output = number(sum(line.output_tokens for line in calls))
     _, successor, generation = agent.rpartition("~")
     return Row(
@@ -144,8 +144,9 @@ def _model(line: TraceLine) -> Block:
     broken = line.outcome not in _MODEL_ENDINGS
     told = f", HTTP {line.status}" if line.status else ""
     tokens = f"{number(line.input_tokens)} tokens in ({number(line.cache_read_tokens)} cached)"
+    what = line.name or f"turn {line.turn}"
     hint = (
-        f"turn {line.turn}: {line.model}, {line.seconds:.1f} s, {tokens}, {number(line.output_tokens)} out, "
+        f"{what}: {line.model}, {line.seconds:.1f} s, {tokens}, {number(line.output_tokens)} out, "
         f"{line.cost_usd:.4f} USD, {line.outcome}{told}"
     )
     return Block(kind="model", begin=line.began, end=line.at, hint=hint, bad=broken)

@@ -20,8 +20,9 @@ class TraceLine(Stored):
     """One line. `at` is its end; `seconds` how long it took; which other fields are set depends on `kind`.
 
     `started`, `ended`: an agent's beginning and end (`successor` names who goes on). `model`, `tool`: calls of a turn;
-    `call` counts the tool calls of a turn from 1; `input` and `error` are fingerprints. `foreign`: a command had
-    changed files of others (`paths`), which were restored. `merge`, `gate`: what the task does beside its agents.
+    `name` names a model call beside the turns; `call` counts the tool calls of a turn from 1; `input` and `error` are
+    fingerprints. `foreign`: a command had changed files of others (`paths`), which were restored. `merge`, `gate`: what
+    the task does beside its agents.
     """
 
     kind: str

@@ -20,6 +20,7 @@ from baton.names import (
     REQUEST_REFUSED,
     STALLED,
 )
+from baton.synthesis import ATTEMPTS
 
 HEARTBEAT = timedelta(seconds=6)
 """What a killed worker did is tried again after it and the retry's second: under ten in all. A second attempt while the
@@ -77,7 +78,7 @@ SUMMARY: dict[str, Any] = {
     **_COMMON,
     "start_to_close_timeout": timedelta(minutes=5),
     "schedule_to_close_timeout": timedelta(minutes=15),
-    "retry_policy": _retry(4),
+    "retry_policy": _retry(ATTEMPTS),
 }
 """The summary of the report; a task ends without it rather than wait for long."""
 

@@ -37,6 +37,8 @@ async def summary(run: TaskRun, facts: SynthesisFacts) -> Synthesis:
         why = reason_of(error)[:300]
         run.happened(f"no summary by a model: {why}")
         return Synthesis(why=why)
+    if said.why and not said.model:
+        run.happened(f"no summary by a model: {said.why}")
     run.books.settle(SUMMARIZER, said.usage)
     run.update(usage=run.books.settled)
     return said

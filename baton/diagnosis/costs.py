@@ -32,7 +32,8 @@ def costs(facts: RunFacts) -> Iterator[Diagnosis]:
 def _calls_by_agent(facts: RunFacts) -> dict[str, list[TraceLine]]:
     agents: dict[str, list[TraceLine]] = {}
     for line in facts.trace.of("model"):
-        if line.response:
+        # A call beside the turns is no part of the conversation.
+        if line.response and not line.name:
             agents.setdefault(line.agent, []).append(line)
     return agents
 
