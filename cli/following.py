@@ -16,7 +16,7 @@ from cli.dialog import Dialog, Reply
 from cli.exits import Refused, ServiceError
 from cli.keys import keys
 from cli.look import Look
-from cli.progress import news, news_line, progress
+from cli.progress import news, news_line, progress_within
 from cli.tasks import SENT_ONLY, Ending, Task
 from cli.terminal import console, is_terminal, plain, styled
 
@@ -61,15 +61,14 @@ class LiveView:
             self._dialog.about(look.status.attention)
 
     def draw(self) -> "RenderableType":
-        """The tree now, with as many happenings as the height allows."""
+        """The tree now, in the rows that the terminal has."""
         from rich.console import Group
 
         if self._look is None:
             return ""
-        now, below = datetime.now(UTC), self._dialog.lines() if self._dialog is not None else []
-        room = console().height - 1 - len(progress(self._look, now, happenings=0)) - len(below)
-        lines = [*progress(self._look, now, happenings=max(0, min(8, room))), *below]
-        return Group(*(styled(line) for line in lines))
+        out, below = console(), self._dialog.lines() if self._dialog is not None else []
+        lines = progress_within(self._look, datetime.now(UTC), out.width, out.height - 1 - len(below))
+        return Group(*(styled(line) for line in [*lines, *below]))
 
 
 async def follow(task: Task, *, patient: bool, view: View) -> tuple[Look, Ending | None]:

@@ -2,7 +2,8 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from baton.durations import format_duration
@@ -12,11 +13,13 @@ from baton.states import StepStatusWord, TaskState
 from baton.status import OWN_WORDS, AgentStatus, AttentionItem, StepStatus, TaskStatus, provider_pause, step_mark
 from baton.wording import counted, number
 from cli.look import Look
-from cli.terminal import Line, Tone
+from cli.terminal import Line, Tone, rows
 
 HAPPENINGS_SHOWN = 6
 STEPS_SHOWN = 12
 """Steps that are shown one by one; of more, those that ended well or have not begun are counted."""
+AGENTS_IN_FULL = 4
+"""Agents at work that get two lines each; more of them get one."""
 
 _SUCCESSOR = re.compile(r"(\S+?)(~\d+)? handed off to \1(~\d+)")
 _ORDER = ("starting", "opening", "planning", "executing", "integrating", "reporting")
@@ -33,19 +36,52 @@ _TONES = {
 
 def progress(look: Look, now: datetime, happenings: int = HAPPENINGS_SHOWN) -> list[Line]:
     """The whole picture: task, the three phases as a tree, what happened last, totals, what is waited for."""
+    told = _happenings(look.status)[-happenings:] if happenings else []
+    return [*_title(look, now), *_tree(look), *told, *_foot(look)]
+
+
+def progress_within(look: Look, now: datetime, width: int, height: int) -> list[Line]:
+    """The picture in at most `height` rows of this width: what happened gives way first, then the end of the tree, then
+    notes. What is waited for is always there."""
+    title, tree, foot = _title(look, now), _tree(look), _rows(_foot(look), width)
+    if len(title) + len(foot) + len(tree) > height:
+        foot = _rows(_foot(look, notes=False), width)
+    room = height - len(title) - len(foot)
+    if len(tree) > room:
+        shown = max(0, room - 1)
+        more = f"… {counted(len(tree) - shown, 'further line')}: orchestrate status {look.status.task_id}"
+        tree = [*tree[:shown], Line(more, Tone.FAINT)]
+    told = _happenings(look.status)
+    free = min(HAPPENINGS_SHOWN, room - len(tree))
+    return [*title, *tree, *(told[-free:] if free > 0 else []), *foot]
+
+
+def _rows(lines: Sequence[Line], width: int) -> list[Line]:
+    return [row for line in lines for row in rows(line, width)]
+
+
+def _title(look: Look, now: datetime) -> list[Line]:
     status = look.status
-    lines = [Line(status.task or status.task_id, Tone.STRONG), _state_line(status, now)]
-    for phase, role in _TREE:
-        lines += _phase_lines(look, phase, role)
-    if happenings:
-        lines += [Line(_told(h.at, h.text), Tone.FAINT, indent=1) for h in status.happenings[-happenings:]]
-    lines.append(totals(look))
-    lines += [Line(f"note: {warning}", Tone.FAINT) for warning in status.warnings]
+    return [Line(status.task or status.task_id, Tone.STRONG), _state_line(status, now)]
+
+
+def _tree(look: Look) -> list[Line]:
+    return [line for phase, role in _TREE for line in _phase_lines(look, phase, role)]
+
+
+def _happenings(status: TaskStatus) -> list[Line]:
+    return [Line(_told(h.at, h.text), Tone.FAINT, indent=1) for h in status.happenings]
+
+
+def _foot(look: Look, *, notes: bool = True) -> list[Line]:
+    status = look.status
+    lines = [totals(look)]
+    lines += [Line(f"note: {warning}", Tone.FAINT, whole=True) for warning in status.warnings if notes]
     if status.paused_until is not None:
         lines.append(Line(provider_pause(status.paused_until), Tone.WAITS))
     lines += waiting(status)
     if look.hint:
-        lines.append(Line(look.hint, Tone.WAITS))
+        lines.append(Line(look.hint, Tone.WAITS, whole=True))
     return lines
 
 
@@ -63,7 +99,7 @@ def waiting(status: TaskStatus) -> list[Line]:
     """What a person is asked, each with the exact command that answers it."""
     lines: list[Line] = []
     for item in status.attention:
-        lines.append(Line(f"waiting for a person ({item.id}): {item.question}", Tone.WAITS))
+        lines.append(Line(f"waiting for a person ({item.id}): {item.question}", Tone.WAITS, whole=True))
         lines += [Line(command, Tone.STRONG, indent=1) for command in answers(status.task_id, item)]
     return lines
 
@@ -148,8 +184,8 @@ def _phase_state(status: TaskStatus, phase: str) -> str:
 
 
 def _phase_detail(status: TaskStatus, phase: str) -> str:
-    live = {agent.step: agent for agent in status.agents_at_work}
-    items = sum((_items(step, live.get(step.step)) for step in status.steps), ItemCounts())
+    at_work = _by_step(status.agents_at_work)
+    items = sum((_items(step, at_work[step.step]) for step in status.steps), ItemCounts())
     if phase == "planning" and status.steps:
         return f": {counted(len(status.steps), 'step')}, {counted(items.total, 'item')}"
     if phase == "executing" and items.total:
@@ -157,25 +193,39 @@ def _phase_detail(status: TaskStatus, phase: str) -> str:
     return ""
 
 
+def _by_step(agents: Sequence[AgentStatus]) -> Mapping[int, list[AgentStatus]]:
+    """The agents of each step, by name: the shards of a step have one each."""
+    found: dict[int, list[AgentStatus]] = defaultdict(list)
+    for agent in sorted(agents, key=_in_order):
+        if agent.step is not None:
+            found[agent.step].append(agent)
+    return found
+
+
+def _in_order(agent: AgentStatus) -> list[tuple[int, str]]:
+    """By name, with the numbers in it as numbers: shard 10 after shard 9."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", agent.agent_id)]
+
+
 def _step_lines(look: Look, agents: Sequence[AgentStatus]) -> Iterator[Line]:
     steps = look.status.steps
-    by_step = {agent.step: agent for agent in agents}
+    at_work = _by_step(agents)
     plenty = len(steps) > STEPS_SHOWN
     folded = {StepStatusWord.OK: 0, "pending": 0}
     for step in steps:
         if plenty and step.state in folded:
             folded[step.state] += 1
             continue
-        yield _step_line(step, by_step.get(step.step))
-        if step.step in by_step:
-            yield from _agent_lines(look, by_step[step.step], indent=2)
+        yield _step_line(step, at_work[step.step])
+        for agent in at_work[step.step]:
+            yield from _agent_lines(look, agent, indent=2, short=len(agents) > AGENTS_IN_FULL)
     for state, count in folded.items():
         if count:
             yield Line(f"{step_mark(state)} {counted(count, 'further step')} {state}", Tone.FAINT, indent=1)
 
 
-def _step_line(step: StepStatus, agent: AgentStatus | None) -> Line:
-    items = _items(step, agent)
+def _step_line(step: StepStatus, agents: Sequence[AgentStatus]) -> Line:
+    items = _items(step, agents)
     text = f"{step_mark(step.state)} {step.step} {step.agent_type}"
     if items.total:
         text += f"  {items.done}/{items.total}"
@@ -187,22 +237,24 @@ def _step_line(step: StepStatus, agent: AgentStatus | None) -> Line:
     return Line(text, _mark_tone(step.state), indent=1, share=share)
 
 
-def _items(step: StepStatus, agent: AgentStatus | None) -> ItemCounts:
-    """The agent at work knows more than the status, which it tells at intervals."""
-    return agent.items if agent is not None and agent.items.total else step.items
+def _items(step: StepStatus, agents: Sequence[AgentStatus]) -> ItemCounts:
+    """The agents at work know more than the status, which they tell at intervals; but each only of its own shard."""
+    live = sum((agent.items for agent in agents), ItemCounts())
+    return live if live.total >= step.items.total and live.done >= step.items.done else step.items
 
 
-def _agent_lines(look: Look, agent: AgentStatus, indent: int) -> list[Line]:
+def _agent_lines(look: Look, agent: AgentStatus, indent: int, *, short: bool = False) -> list[Line]:
+    """An agent in two lines; in one where there are many (`short`)."""
     pulse = look.pulses.get(agent.workflow_id)
     doing = (pulse.doing if pulse else "") or agent.doing or "begins"
     doing = "the model answers" if doing == "model" else doing
     used = agent.used_tokens + (pulse.tokens if pulse else 0)
     share = used / agent.budget_tokens if agent.budget_tokens else None
+    working = f"{agent.agent_id} · turn {agent.turn + 1} · {doing}"
+    if short:
+        return [Line(working, indent=indent, share=share)]
     budget = f"{number(used)} of {number(agent.budget_tokens)} tokens, {agent.usage.cost_usd:.2f} USD"
-    return [
-        Line(f"{agent.agent_id} · turn {agent.turn + 1} · {doing}", indent=indent),
-        Line(budget, Tone.FAINT, indent=indent + 1, share=share),
-    ]
+    return [Line(working, indent=indent), Line(budget, Tone.FAINT, indent=indent + 1, share=share)]
 
 
 def _mark_tone(state: str) -> Tone:

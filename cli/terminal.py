@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +31,14 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True)
 class Line:
-    """One line. `share` (0 to 1) is drawn as a bar at the end of it, on a terminal only."""
+    """One line. `share` (0 to 1) is drawn as a bar at the end of it, on a terminal only. `whole`: it goes on in further
+    rows where a view would cut it, for a person must read all of it."""
 
     text: str
     tone: Tone = Tone.PLAIN
     indent: int = 0
     share: float | None = None
+    whole: bool = False
 
 
 def is_terminal() -> bool:
@@ -65,6 +67,17 @@ def styled(line: Line) -> "Text":
         text.append("━" * filled, style="green")
         text.append("╌" * (BAR_WIDTH - filled), style="dim")
     return text
+
+
+def rows(line: Line, width: int) -> list[Line]:
+    """The line as a view of this width shows it: one row, or more where it must be read whole."""
+    if not line.whole:
+        return [line]
+    from textwrap import wrap
+
+    room = max(20, width - 2 * line.indent)
+    parts = wrap(printable(line.text), room, subsequent_indent="  ", break_on_hyphens=False) or [""]
+    return [replace(line, text=part, whole=False) for part in parts]
 
 
 def console() -> "Console":

@@ -15,7 +15,7 @@ from baton.roles import Role
 from baton.states import StepStatusWord, TaskState
 from baton.status import AgentStatus, AttentionItem, Happening, StepStatus, TaskStatus, details_markdown
 from cli.look import Look, Pulse
-from cli.progress import STEPS_SHOWN, answers, counted, news, news_line, progress, waiting
+from cli.progress import STEPS_SHOWN, answers, counted, news, news_line, progress, progress_within, waiting
 from cli.terminal import Line, Tone, plain, styled
 
 START = datetime(2026, 11, 30, 8, 0, 0, tzinfo=UTC)
@@ -91,6 +91,71 @@ def test_the_tree_of_a_working_task() -> None:
             "5 agents, 2 handoffs, 25 model calls, 10 500 output tokens, 0.50 USD",
         ]
     )
+
+
+def shards(count: int, items: int = 5) -> Look:
+    """A step of `count` shards of `items` items, each with an agent that has done two."""
+    agents = tuple(
+        AgentStatus(
+            agent_id=f"executor-2.{number}-converter",
+            role=Role.EXECUTOR,
+            workflow_id=f"t/step-2.{number}",
+            step=2,
+            budget_tokens=6_000,
+            items=ItemCounts(total=items, changed=2, open=items - 2),
+        )
+        for number in range(count, 0, -1)
+    )
+    running = step(2, "running", done=1, total=count * items, agents=count)
+    status = TaskStatus(
+        task_id="t",
+        task="Convert",
+        phase="executing",
+        started_at=START,
+        steps=(step(1, StepStatusWord.OK, done=10, agents=1), running),
+        agents_at_work=agents,
+        happenings=(Happening(at=START, text="step 1 ok"),),
+    )
+    return Look(status)
+
+
+def test_every_shard_of_a_step_is_shown_and_counted() -> None:
+    lines = text(progress(shards(3), NOW)).splitlines()
+    assert "▶ execution: 16 of 25 items done" in lines
+    assert "  ▶ 2 converter  6/15  3 agents" in lines
+    names = [line.split()[0] for line in lines if "executor-2." in line]
+    assert names == [f"executor-2.{number}-converter" for number in (1, 2, 3)]
+
+
+def test_many_agents_take_a_line_each_in_the_order_of_their_numbers() -> None:
+    lines = text(progress(shards(12), NOW)).splitlines()
+    names = [line.split()[0] for line in lines if "executor-2." in line]
+    assert names == [f"executor-2.{number}-converter" for number in range(1, 13)]
+    assert not any("of 6 000 tokens" in line for line in lines)
+
+
+QUESTION = (
+    "Approve planning? Expected: 3 agents (3 to 3), 5 880 output tokens (4 680 to 9 240), 0.13 USD (0.08 to 0.31)."
+)
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize("height", [24, 40])
+def test_the_view_fits_and_what_a_person_must_read_is_whole(width: int, height: int) -> None:
+    look = shards(40)
+    item = AttentionItem(
+        id="approval-1", kind="approval", question=QUESTION, phase="integration", choices=(), since=START
+    )
+    busy = look.status.model_copy(update={"attention": (item,), "warnings": ("a note " * 60,)})
+    lines = progress_within(Look(busy), NOW, width, height)
+    assert len(lines) == height
+    shown = " ".join(" ".join(plain(line) for line in lines).split())
+    assert QUESTION in shown
+    assert "further lines: orchestrate status t" in shown
+
+
+def test_a_small_picture_is_the_same_within_a_large_terminal() -> None:
+    assert progress_within(working(), NOW, 120, 50) == progress(working(), NOW)
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
