@@ -17,24 +17,29 @@ from activities.call_telemetry import tool_called
 from activities.conversations import Conversation
 from activities.predecessor import Predecessor
 from activities.pulse import Pulse
+from activities.secret_guard import remark as remark_on_secrets
 from activities.task_folder import TaskFolder
 from activities.text_files import count_lines
 from activities.tools import Tools
 from activities.trace import TurnTrace
+from activities.working_tree import Change, ChangeKind
 from activities.workspace_tools import ownership_of
 from baton.bookkeeping import JUDGES, Evidence, asked, judge, unreadable_hand_off
 from baton.conversation import Block, Response, ToolCall, calls, replayable, tool_result, unrun_results
 from baton.facts import AgentFacts, SavedPart, TurnFacts
+from baton.knowledge import Issue, entries
 from baton.messages import TurnRequest
 from baton.ownership import Allowed, Refused
 from baton.partial_writes import STATE_KEPT_CHARACTERS, PartialWrite, partial_write
 from baton.plan import HandoffStrategy, PlanStep
 from baton.pricing import Usage
 from baton.questions import answered_before
+from baton.redaction import is_secret_file
 from baton.roles import SUBMISSION_TOOLS, WRITING_ROLES
 from baton.step_outputs import PREFIX, expected
 from baton.tool_inputs import AskUser
 from baton.tool_schemas import ToolFault, parse
+from baton.wording import counted
 
 FOREIGN_TOLD = 20
 KEPT_BYTES = 10_000_000
@@ -215,8 +220,29 @@ class Calls:
             self.trace.restored([refused.path for refused in foreign])
         told = "\n".join(refused.message for refused in foreign[:FOREIGN_TOLD])
         remark = f"A command changed files that are not yours; they are as they were before.\n{told}"
-        own = tuple(path for path in changes if path not in {refused.path for refused in foreign})
-        work.add(TurnFacts(written=own, remarks=(remark,) if foreign else ()))
+        for refused in foreign:
+            del changes[refused.path]
+        kept = await self._without_secrets(changes)
+        work.add(kept.with_more(TurnFacts(written=tuple(changes), remarks=(remark,) if foreign else ())))
+
+    async def _without_secrets(self, changes: dict[str, Change]) -> TurnFacts:
+        """Take back what commands wrote of secrets, and leave it out of `changes`; a person gets to know it too."""
+        written = [path for path, change in changes.items() if change.kind is not ChangeKind.DELETED]
+        barred = await self.tools.guard.barred_paths(written)
+        if not barred:
+            return TurnFacts()
+        # A new `.env` is no copy of a secret but its home: it stays on the disk and is not committed.
+        away = [
+            changes[path] for path in barred if not (changes[path].kind is ChangeKind.ADDED and is_secret_file(path))
+        ]
+        await self.folder.repository.restore(self.folder.workspace(self.request.workspace), away)
+        self.trace.restored(barred)
+        for path in barred:
+            del changes[path]
+        named = [self.tools.guard.clean(path) for path in barred]
+        told = f"a command wrote a secret into {named[0]}{_and_more(named)}; it is in no commit"
+        known = entries(self.request.agent_id, datetime.now(UTC), issues=[Issue(issue=told)])
+        return TurnFacts(remarks=(remark_on_secrets(named[:FOREIGN_TOLD]),), knowledge=known)
 
     async def _save(self, part: PartialWrite) -> TurnFacts:
         """Put the whole lines of a cut write on disk, by the same tools and rules as any other write."""
@@ -266,6 +292,10 @@ def _end_of(file: Path) -> tuple[bool, int]:
     if not file.is_file():
         return False, 0
     return True, count_lines(file.read_bytes().decode("utf-8", "replace"))
+
+
+def _and_more(paths: Sequence[str]) -> str:
+    return f" and {counted(len(paths) - 1, 'other file')}" if len(paths) > 1 else ""
 
 
 def _not_kept(why: str) -> str:

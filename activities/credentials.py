@@ -6,16 +6,12 @@ environment counts. Their values, and those of other credentials in the environm
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from activities.telemetry_wanted import header_values, saved_headers
 from baton.environment import COLLECTOR_CREDENTIALS, MODEL_CREDENTIALS
-from baton.redaction import url_password
-
-SHORTEST_SECRET = 8
-_SECRET_NAME = re.compile(r"TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+from baton.redaction import is_secret_name, is_secret_value, url_password
 
 
 class Credentials:
@@ -40,9 +36,9 @@ class Credentials:
 
     def secrets(self) -> tuple[str, ...]:
         """Values that must never be stored or shown."""
-        own = {name: value for name, value in self._environment.items() if _SECRET_NAME.search(name)}
+        own = {name: value for name, value in self._environment.items() if is_secret_name(name)}
         current = self.current()
         own |= {name: value for name, value in current.items() if not name.endswith("_URL")}
         own |= {name: url_password(value) or "" for name, value in current.items() if name.endswith("_URL")}
         own |= {value: value for value in self._of_collector()}
-        return tuple(sorted({value for value in own.values() if len(value) >= SHORTEST_SECRET}))
+        return tuple(sorted({value for value in own.values() if is_secret_value(value)}))

@@ -16,8 +16,13 @@ _PASSED_OVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__"
 
 def secrets_below(*roots: Path | None) -> frozenset[str]:
     """Their values, from the folders nearest to each root. Blocks; a root that is gone, or None, has none."""
-    found: set[str] = set()
-    for root in filter(None, roots):
+    return frozenset().union(*secret_files_below(*filter(None, roots)).values())
+
+
+def secret_files_below(*roots: Path) -> dict[str, frozenset[str]]:
+    """The values by the file that holds them, its path beginning with its root."""
+    found: dict[str, frozenset[str]] = {}
+    for root in roots:
         folders = [root]
         for number, folder in enumerate(folders):
             if number >= FOLDERS_AT_MOST:
@@ -29,8 +34,8 @@ def secrets_below(*roots: Path | None) -> frozenset[str]:
                     elif entry.is_file(follow_symlinks=False) and (
                         is_secret_file(entry.name) or is_key_file(entry.name)
                     ):
-                        found |= secrets_of_file(entry.name, _text(entry.path))
-    return frozenset(found)
+                        found[entry.path] = frozenset(secrets_of_file(entry.name, _text(entry.path)))
+    return found
 
 
 def _text(path: str) -> str:

@@ -4,6 +4,7 @@ A file keeps its encoding, its line ends, its byte order mark and its mode, what
 decides whether the call is permitted.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from activities.confinement import Workspace
@@ -15,6 +16,10 @@ from baton.tool_inputs import Append, Edit, Read, Write
 _SHOWN_ELSEWHERE = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
 _LATIN_NOTE = "[not UTF-8: shown as Latin-1, and edit keeps its bytes]"
 _MASKED_NOTE = "[values are masked; names can be used, secrets cannot be read]"
+
+
+NewText = Callable[[str, str], None]
+"""Told the text before and the text that will be written, before it is; raises what keeps it from being written."""
 
 
 class _Before(NamedTuple):
@@ -47,12 +52,12 @@ def read(workspace: Workspace, path: str, call: Read) -> ToolResult:
     )
 
 
-def write(workspace: Workspace, path: str, call: Write) -> ToolResult:
+def write(workspace: Workspace, path: str, call: Write, look: NewText) -> ToolResult:
     """Create a file or replace all of it. Raises `CallRefused`."""
     before = _before(workspace, path)
     text = in_style_of(before.text, call.content)
     # A whole new content ends the old encoding: nothing of the old bytes stays.
-    if not _put(workspace, path, before, text, encoding=Text("")):
+    if not _put(workspace, path, before, text, encoding=Text(""), look=look):
         return ToolResult(content=f"{path} already has exactly this content; nothing was changed.")
     what = "created" if before.file is None else "wrote"
     kept = " with CRLF line ends, as before" if only_crlf(text) and "\r" not in call.content else ""
@@ -61,7 +66,7 @@ def write(workspace: Workspace, path: str, call: Write) -> ToolResult:
     return ToolResult(content=message, changed_paths=(path,))
 
 
-def append(workspace: Workspace, path: str, call: Append) -> ToolResult:
+def append(workspace: Workspace, path: str, call: Append, look: NewText) -> ToolResult:
     """Add to a file that has exactly `at_line` lines; `at_line` 0 or 1 creates a missing one. Raises `CallRefused`."""
     before = _before(workspace, path)
     lines = count_lines(before.text)
@@ -75,12 +80,12 @@ def append(workspace: Workspace, path: str, call: Append) -> ToolResult:
     added = call.content.replace("\r\n", "\n").replace("\n", "\r\n") if crlf else call.content
     gap = ("\r\n" if crlf else "\n") if before.text and not before.text.endswith("\n") else ""
     text = f"{before.text}{gap}{added}"
-    _put(workspace, path, before, text, encoding=before.file or Text(""))
+    _put(workspace, path, before, text, encoding=before.file or Text(""), look=look)
     message = f"appended {count_lines(added)} lines to {path}, which has {count_lines(text)} lines now"
     return ToolResult(content=message, changed_paths=(path,))
 
 
-def edit(workspace: Workspace, path: str, call: Edit) -> ToolResult:
+def edit(workspace: Workspace, path: str, call: Edit, look: NewText) -> ToolResult:
     """Replace text in a file. Raises `CallRefused`."""
     file = _text_of(workspace, path)
     try:
@@ -89,7 +94,7 @@ def edit(workspace: Workspace, path: str, call: Edit) -> ToolResult:
         # What is near to the text that was looked for may be a secret.
         hidden = "The text was not found, or not once. The lines of this file are not shown."
         raise CallRefused(f"{path}: {hidden if is_secret_file(path) else refused}") from refused
-    _put(workspace, path, _Before(file), edited.text, encoding=file)
+    _put(workspace, path, _Before(file), edited.text, encoding=file, look=look)
     lines = ", ".join(map(str, edited.at_lines)) + (", …" if edited.times > len(edited.at_lines) else "")
     message = f"edited {path}: {edited.times} replacement{'s' * (edited.times != 1)}, at line {lines}"
     return ToolResult(content=message, changed_paths=(path,), read_paths=(path,))
@@ -109,10 +114,11 @@ def _before(workspace: Workspace, path: str) -> _Before:
     return _Before(_text_of(workspace, path) if workspace.exists(path) else None)
 
 
-def _put(workspace: Workspace, path: str, before: _Before, text: str, *, encoding: Text) -> bool:
+def _put(workspace: Workspace, path: str, before: _Before, text: str, *, encoding: Text, look: NewText) -> bool:
     """Write the file if that changes a byte of it."""
     data = encoding.encoded(text)
     if before.file is not None and before.file.encoded(before.text) == data:
         return False
+    look(before.text, text)
     workspace.write(path, data)
     return True

@@ -20,7 +20,7 @@ from activities.locking import exclusive
 from activities.resolution import Resolutions
 from activities.result_branch import ASIDE, MergeKind, MergeOutcome, ResultBranch
 from activities.source_repository import Identity, SourceFacts, SourceRepository
-from activities.working_tree import Change, LeftOut, WorkingTree, commit_message, trailers_of
+from activities.working_tree import Barred, Change, LeftOut, WorkingTree, commit_message, trailers_of
 from baton.layout import PRIVATE_REPOSITORY
 
 __all__ = [
@@ -89,12 +89,15 @@ class PrivateRepository:
             await self._discard(path)
             await self.git().holding(lock).output("update-ref", "-d", f"{THROWAWAY}/{name}")
 
-    async def checkpoint(self, workspace: Path, subject: str, trailers: Mapping[str, str]) -> str:
+    async def checkpoint(
+        self, workspace: Path, subject: str, trailers: Mapping[str, str], barred: Barred | None = None
+    ) -> str:
         """Commit modified, deleted and new files of the workspace, even when there are none; returns the commit.
 
-        Not committed: ignored files, caches, nested repositories, links that lead outside (see `left_out`).
+        Not committed: ignored files, caches, nested repositories, links that lead outside (see `left_out`), and what
+        `barred` names of the changed paths.
         """
-        return await self._tree(workspace).commit(commit_message(subject, trailers))
+        return await self._tree(workspace).commit(commit_message(subject, trailers), barred)
 
     async def head(self, workspace: Path) -> tuple[str, dict[str, str]]:
         """The last checkpoint of the workspace and its trailers."""

@@ -18,13 +18,13 @@ from temporalio import activity
 from activities import commands
 from activities.allowed_commands import AllowedCommands
 from activities.credentials import Credentials
-from activities.disk_secrets import secrets_below
 from activities.pulse import Pulse, pulse
 from activities.repository import Change
 from activities.sandbox import Sandbox
+from activities.secret_guard import SecretGuard
 from activities.task_folder import TaskFolder, Tasks, sandbox_for
 from activities.tool_result import CallRefused
-from activities.working_tree import TRAILER_AGENT, TRAILER_RESULT
+from activities.working_tree import TRAILER_AGENT, TRAILER_RESULT, ChangeKind
 from activities.workspace_lock import WorkspaceLock, workspace_lock
 from activities.workspaces import prepare_workspace
 from baton.bookkeeping import has_diff
@@ -33,7 +33,6 @@ from baton.messages import CommandsRun, RunCommands
 from baton.models import Stored
 from baton.ownership import Ownership
 from baton.permissions import Permissions
-from baton.redaction import redacted
 from baton.run_commands import command_for, last_lines, per_item
 from baton.schedule import others_paths
 
@@ -75,13 +74,21 @@ class RunSteps:
                 return told
             if told.commit == request.start_commit:
                 await prepare_workspace(folder, workspace, self._sandbox, self._credentials.secrets())
-            on_disk = await asyncio.to_thread(secrets_below, workspace, folder.checkout)
-            secrets = on_disk | set(self._credentials.secrets())
-            run = _Run(folder, request, workspace, lock, beat, sandbox_for(folder, self._sandbox), secrets, told)
+            guard = SecretGuard(
+                workspace,
+                git=folder.repository.git_command(workspace),
+                environment=folder.record.environment,
+                base_commit=request.start_commit,
+                commit=told.commit,
+                credentials=self._credentials.secrets(),
+                readable=[folder.checkout] if folder.checkout else [],
+            )
+            await guard.learn()
+            run = _Run(folder, request, workspace, lock, beat, sandbox_for(folder, self._sandbox), guard, told)
             try:
                 await run.some()
             except CallRefused as refused:
-                return run.told.model_copy(update={"refused": redacted(str(refused), secrets)})
+                return run.told.model_copy(update={"refused": guard.clean(str(refused))})
             return run.told
 
 
@@ -104,7 +111,7 @@ class _Run:
     lock: WorkspaceLock
     beat: Pulse
     sandbox: Sandbox | None
-    secrets: frozenset[str]
+    guard: SecretGuard
     told: CommandsRun
     records: dict[str, ItemRecord] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
@@ -169,7 +176,7 @@ class _Run:
         if not done.timed_out and done.exit_code == 0:
             return ""
         how = f"time limit of {COMMAND_LIMIT} reached" if done.timed_out else f"exit code {done.exit_code}"
-        output = await asyncio.to_thread(redacted, done.output.replace(f"{self.workspace}/", ""), self.secrets)
+        output = await asyncio.to_thread(self.guard.clean, done.output.replace(f"{self.workspace}/", ""))
         return f"{how}: {last_lines(output) or 'no output'}"
 
     def _record(self, item: str, status: ItemStatus, note: str) -> ItemRecord:
@@ -178,15 +185,18 @@ class _Run:
     async def _checkpoint(self, *, finished: bool, failure: str = "") -> None:
         """Commit what the commands since the last one did, and who did not need to change."""
         repository = self.folder.repository
-        foreign = await self._take_back_foreign(await repository.changed_paths(self.workspace))
+        changes = await repository.changed_paths(self.workspace)
+        taken_back = [*await self._take_back_foreign(changes), *await self._take_back_secrets(changes)]
         since_start = await repository.changed_paths(self.workspace, self.request.start_commit)
         changed = [change.path for change in since_start]
         records = tuple(_judged(record, changed) for record in self.records.values())
-        batch = _Batch(records=records, remarks=foreign, failure=failure, finished=finished)
+        batch = _Batch(records=records, remarks=tuple(taken_back), failure=failure, finished=finished)
         name = await asyncio.to_thread(self.folder.store.put, batch.model_dump_json().encode())
         trailers = {TRAILER_AGENT: self.request.agent_id, TRAILER_RESULT: name}
         count = len(self.told.records) + len(records)
-        commit = await repository.checkpoint(self.workspace, f"{self.request.agent_id} · {count} items", trailers)
+        commit = await repository.checkpoint(
+            self.workspace, f"{self.request.agent_id} · {count} items", trailers, self.guard.barred_paths
+        )
         self.told = _with_batch(self.told, batch, commit)
         self.records = {}
 
@@ -203,6 +213,16 @@ class _Run:
         shown = sorted(refused)[:FOREIGN_TOLD]
         more = f" and {len(refused) - len(shown)} more" if len(refused) > len(shown) else ""
         return (f"changes to files of others were taken back: {', '.join(shown)}{more}",) if refused else ()
+
+    async def _take_back_secrets(self, changes: Sequence[Change]) -> tuple[str, ...]:
+        """Undo what commands wrote of secrets; says what."""
+        self.guard.changed()
+        written = {change.path: change for change in changes if change.kind is not ChangeKind.DELETED}
+        barred = await self.guard.barred_paths(written)
+        await self.folder.repository.restore(self.workspace, [written[path] for path in barred])
+        shown = ", ".join(map(self.guard.clean, barred[:FOREIGN_TOLD]))
+        more = f" and {len(barred) - FOREIGN_TOLD} more" if len(barred) > FOREIGN_TOLD else ""
+        return (f"changes that held secrets were taken back: {shown}{more}",) if barred else ()
 
     def _allowed(self) -> AllowedCommands:
         record = self.folder.record

@@ -8,21 +8,22 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from activities import commands, file_tools
 from activities.allowed_commands import AllowedCommands
 from activities.confinement import Workspace
-from activities.disk_secrets import secrets_below
 from activities.outputs import Outputs, is_output
 from activities.process_groups import ProcessGroup
 from activities.sandbox import Sandbox
 from activities.search import Found, Search
+from activities.secret_guard import SecretGuard, refusal
 from activities.text_files import cut_middle, decode
 from activities.tool_result import CallRefused, NotOwned, ToolResult
 from baton.ownership import Ownership, Refused
 from baton.permissions import Denied, Permissions
-from baton.redaction import is_secret_file, masked_file, redacted
+from baton.redaction import is_secret_file, masked_file
 from baton.settings import SandboxMode
 from baton.tool_inputs import TIME_LIMIT_DEFAULT_MS, TIME_LIMIT_MAX_MS, Append, Bash, Edit, Glob, Grep, Read, Write
 from baton.tool_schemas import WORKSPACE_TOOLS, ToolFault, parse
@@ -41,8 +42,8 @@ class Tools:
     `base_commit` is where the step started: a file that is not in it was made by this step and may be changed by it.
     `git` is the command that reads the workspace's repository; give it an explicit `--git-dir`, for a model's command
     may have rewritten the workspace's `.git` file. `sandbox` wraps commands; without one and unless `sandbox_mode` is
-    `off`, only gate commands and what the permissions allow runs. `secrets` are masked in every result, besides what
-    lies in `.env`-like files and private keys of the workspace and of `readable`, the folders that commands can read.
+    `off`, only gate commands and what the permissions allow runs. What `guard` knows as secret is masked in every
+    result and gets into no file.
     """
 
     def __init__(
@@ -60,9 +61,8 @@ class Tools:
         on_output: Callable[[], None] | None = None,
         base_commit: str = "HEAD",
         git: Sequence[str] = ("git",),
-        secrets: Sequence[str] = (),
+        guard: SecretGuard | None = None,
         outputs: Outputs | None = None,
-        readable: Sequence[Path] = (),
     ) -> None:
         self._root = workspace
         self._files = Workspace(workspace)
@@ -76,9 +76,8 @@ class Tools:
         self._on_start = on_start
         self._on_output = on_output
         self._base_commit = base_commit
-        self._secrets = frozenset(secrets)
+        self.guard = guard or SecretGuard(workspace, git=git, environment=environment, base_commit=base_commit)
         self._outputs = outputs
-        self._unread = [*readable, workspace]
         self._search = Search(workspace, environment=environment, git=git, hidden=self._is_hidden)
 
     async def call(self, name: str, raw_input: object) -> ToolResult:
@@ -88,7 +87,7 @@ class Tools:
         """
         parsed = parse(name, raw_input, self._available)
         await asyncio.to_thread(self._root.stat)
-        await self._learn_secrets()
+        await self.guard.learn()
         try:
             if isinstance(parsed, ToolFault):
                 raise CallRefused(parsed.message)
@@ -96,26 +95,16 @@ class Tools:
         except CallRefused as refused:
             result = ToolResult(content=str(refused), is_error=True, refused=isinstance(refused, NotOwned))
         if result.changed_paths:
-            self._unread = [self._root]
-        whole = None if result.whole is None else await asyncio.to_thread(self._clean, result.whole)
-        return result.model_copy(update={"content": self._clean(result.content), "whole": whole})
+            self.guard.changed()
+        whole = None if result.whole is None else await asyncio.to_thread(self.guard.clean, result.whole)
+        return result.model_copy(update={"content": self.guard.clean(result.content), "whole": whole})
 
     def without_secrets(self, path: str, data: bytes) -> bytes:
         """What of a file's content may be kept: its secrets are masked, as in what the model sees."""
         file = decode(data)
         if file is None:
             return data
-        return self._clean(masked_file(file.text) if is_secret_file(path) else file.text).encode()
-
-    async def _learn_secrets(self) -> None:
-        """Know what lies on disk now, and do not forget what lay there: a command may print a file and remove it."""
-        unread, self._unread = self._unread, []
-        if unread:
-            self._secrets |= await asyncio.to_thread(secrets_below, *unread)
-
-    def _clean(self, text: str) -> str:
-        """Text that can be sent and stored: valid Unicode, secrets masked."""
-        return redacted(text.encode("utf-8", "replace").decode(), self._secrets)
+        return self.guard.clean(masked_file(file.text) if is_secret_file(path) else file.text).encode()
 
     async def _run(self, call: object) -> ToolResult:
         if isinstance(call, Read | Write | Append | Edit) and self._outputs is not None and is_output(call.file_path):
@@ -126,13 +115,13 @@ class Tools:
                 return await asyncio.to_thread(file_tools.read, self._files, path, call)
             case Write():
                 path = await self._writable("write", call.file_path)
-                return await asyncio.to_thread(file_tools.write, self._files, path, call)
+                return await self._changing(path, partial(file_tools.write, self._files, path, call))
             case Append():
                 path = await self._writable("append", call.file_path)
-                return await asyncio.to_thread(file_tools.append, self._files, path, call)
+                return await self._changing(path, partial(file_tools.append, self._files, path, call))
             case Edit():
                 path = await self._writable("edit", call.file_path)
-                return await asyncio.to_thread(file_tools.edit, self._files, path, call)
+                return await self._changing(path, partial(file_tools.edit, self._files, path, call))
             case Glob():
                 await self._permitted("glob", call.path or ".")
                 return _found(await self._search.glob(call.pattern, call.path))
@@ -150,7 +139,7 @@ class Tools:
             case Read():
                 return await asyncio.to_thread(outputs.read, call)
             case Write():
-                clean = call.model_copy(update={"content": self._clean(call.content)})
+                clean = call.model_copy(update={"content": self.guard.clean(call.content)})
                 return await asyncio.to_thread(outputs.write, clean)
             case _:
                 raise CallRefused(f"{call.file_path}: an output is written whole. Use write with all of its content.")
@@ -173,6 +162,23 @@ class Tools:
                 raise NotOwned(verdict.message)
         return path
 
+    async def _changing(self, path: str, change: Callable[[file_tools.NewText], ToolResult]) -> ToolResult:
+        """Change a file, unless a secret would get into it that it does not hold yet."""
+        allowed: frozenset[str] = frozenset()
+
+        def look(before: str, text: str) -> None:
+            new = self.guard.found_in(text) - self.guard.found_in(before) - allowed if text != before else frozenset()
+            if new:
+                raise _SecretsFound(new)
+
+        try:
+            return await asyncio.to_thread(change, look)
+        except _SecretsFound as found:
+            if await self.guard.barred(path, found.secrets):
+                raise CallRefused(refusal(path)) from None
+            allowed = found.secrets
+        return await asyncio.to_thread(change, look)
+
     async def _bash(self, call: Bash) -> ToolResult:
         self._allowed.require(call.command)
         limit = timedelta(milliseconds=call.timeout_ms or TIME_LIMIT_DEFAULT_MS)
@@ -188,9 +194,9 @@ class Tools:
         )
         output = _TERMINAL_CODES.sub("", result.output).rstrip("\n") or "(no output)"
         # Before the cut, which could leave half a secret; what the command itself made is known by then.
-        self._unread = [self._root]
-        await self._learn_secrets()
-        output = await asyncio.to_thread(self._clean, output)
+        self.guard.changed()
+        await self.guard.learn()
+        output = await asyncio.to_thread(self.guard.clean, output)
         cut = cut_middle(output, hint="narrow it with grep, head or tail, or write it to a file and read that")
         return ToolResult(
             content=f"{cut.text}\n{_ending(result, limit)}",
@@ -201,6 +207,14 @@ class Tools:
 
     def _is_hidden(self, path: str) -> bool:
         return isinstance(self._permissions.decide("glob", path), Denied)
+
+
+class _SecretsFound(Exception):  # noqa: N818 - asks whether they may be there
+    """Secrets stand in what would be written."""
+
+    def __init__(self, secrets: frozenset[str]) -> None:
+        super().__init__("secrets found")
+        self.secrets = secrets
 
 
 def _found(found: Found) -> ToolResult:

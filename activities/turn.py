@@ -195,19 +195,13 @@ class Turns:
     async def _apply(self, attempt: _Attempt, conversation: Conversation, paid: _Paid) -> _Applied:
         """Run the calls, store the node, make the checkpoint."""
         folder, request, opening = attempt.folder, attempt.request, conversation.opening
+        secrets, beat = self._credentials.secrets(), attempt.beat
+        tools = workspace_tools(folder, request, opening, attempt.lock, self._sandbox, secrets, beat.report_sign)
         runner = Calls(
             folder=folder,
             request=request,
             conversation=conversation,
-            tools=workspace_tools(
-                folder,
-                request,
-                opening,
-                attempt.lock,
-                self._sandbox,
-                self._credentials.secrets(),
-                attempt.beat.report_sign,
-            ),
+            tools=tools,
             predecessor=Predecessor(
                 folder=folder,
                 model=self._model,
@@ -217,7 +211,7 @@ class Turns:
                 turn=request.turn,
                 beat=attempt.beat,
             ),
-            beat=attempt.beat,
+            beat=beat,
             trace=attempt.trace,
         )
         work = await runner.run(paid.response)
@@ -239,6 +233,7 @@ class Turns:
                 folder.workspace(request.workspace),
                 f"{request.agent_id} · turn {request.turn}",
                 {TRAILER_AGENT: request.agent_id, TRAILER_TURN: str(request.turn), TRAILER_RESULT: head},
+                tools.guard.barred_paths,
             )
         return _Applied(head=head, commit=commit, node=node)
 

@@ -9,7 +9,7 @@ import asyncio
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -26,6 +26,9 @@ READY_FILE = "baton-ready"
 """There once the checkout was complete."""
 _OBJECT_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _RAW = ("--raw", "-z", "--abbrev=64", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")
+
+Barred = Callable[[Iterable[str]], Awaitable[Iterable[str]]]
+"""Which of these changed paths must not be committed."""
 
 
 class ChangeKind(StrEnum):
@@ -112,10 +115,15 @@ class WorkingTree:
         _, left_out = await self._listed(None)
         return [LeftOut(path=path_text(path), reason=reason) for path, reason in sorted(left_out.items())]
 
-    async def commit(self, message: str) -> str:
+    async def commit(self, message: str, barred: Barred | None = None) -> str:
         """Commit what was changed on top of the last checkpoint, empty or not, and return the new checkpoint."""
         last = await self._synchronise_index()
         changes, _ = await self._listed(None)
+        if changes and barred is not None:
+            # A removal puts nothing anywhere.
+            put = {os.fsdecode(path): path for path, kind in changes.items() if kind is not ChangeKind.DELETED}
+            for path in await barred(put):
+                del changes[put[path]]
         if changes:
             # Removals first: a folder may have become a file.
             ordered = sorted(changes, key=lambda path: (changes[path] is not ChangeKind.DELETED, path))

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from activities.sandbox import Sandbox
+from activities.secret_guard import SecretGuard
 from activities.task_folder import TaskFolder, sandbox_for
 from activities.tools import Tools
 from activities.workspace_lock import WorkspaceLock
@@ -48,9 +49,16 @@ def workspace_tools(
         on_output=on_output,
         base_commit=opening.start_commit,
         git=folder.repository.git_command(workspace),
-        secrets=secrets,
+        guard=SecretGuard(
+            workspace,
+            git=folder.repository.git_command(workspace),
+            environment=record.environment,
+            base_commit=opening.start_commit,
+            commit=request.commit or opening.start_commit,
+            credentials=secrets,
+            readable=[folder.checkout] if folder.checkout else [],
+        ),
         outputs=folder.outputs(opening.step if request.role is Role.EXECUTOR else None),
-        readable=[folder.checkout] if folder.checkout else [],
     )
 
 

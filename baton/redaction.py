@@ -2,7 +2,8 @@
 has the shape of a token.
 
 In an `.env`-like file every value is masked, so its names can be read and nothing else. Elsewhere only values that
-look like secrets are masked: an ordinary setting such as a port occurs in innocent places.
+look like secrets are masked: an ordinary setting such as a port or a host occurs in innocent places. What is masked is
+also what no agent may put into the repository (`activities/secret_guard.py`).
 """
 
 import re
@@ -10,11 +11,45 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import PurePosixPath
 
-MASK = "[secret]"
-SHORTEST_SECRET = 8
+from baton.secret_forms import MASK, SHORTEST_SECRET, known
+
+__all__ = [
+    "MASK",
+    "SHORTEST_SECRET",
+    "is_key_file",
+    "is_secret_file",
+    "is_secret_name",
+    "is_secret_value",
+    "masked_file",
+    "masked_line",
+    "redacted",
+    "secret_values",
+    "secrets_of_file",
+    "shape_of_secret",
+    "url_password",
+]
 
 _TEMPLATES = frozenset({".example", ".sample", ".template", ".dist", ".defaults"})
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|PWD|CREDENTIAL|AUTH|PRIVATE|SALT|DSN|SIGNATURE", re.IGNORECASE)
+_ABOUT_A_SECRET = re.compile(
+    r"(?:^|_)(?:AUTHOR\w*|KEYCLOAK\w*|KEYBOARD\w*|USER|USER_?NAME|EMAIL|HOST|HOSTNAME|PORT|URL|URI|FILE|PATH|DIR|ID|REALM|"
+    r"ISSUER|AUDIENCE|ALGORITHM|METHOD|TYPE|PROVIDER|MODE|ENABLED|TTL|EXPIR\w*|TIMEOUT|LENGTH|SIZE|ROUNDS)$",
+    re.IGNORECASE,
+)
+"""Names of settings that go with a secret and hold none."""
+# fmt: off
+_COMMON = frozenset((
+    "localhost", "development", "production", "password", "password1", "passw0rd", "changeme", "change-me",
+    "change_me", "changeit", "example", "undefined", "disabled", "required", "optional", "postgres", "postgresql",
+    "mongodb", "rabbitmq", "username", "administrator", "12345678", "123456789", "1234567890", "secretkey",
+    "secret-key", "your-secret", "your-key", "your-token", "placeholder",
+))
+# fmt: on
+_PLACE = re.compile(
+    r"(?:~|\.{1,2}|/(?:home|Users|Library|etc|usr|opt|var|run|tmp|root|srv|mnt|private|app|workspace|data))/\S*"
+)
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+")
+_RANDOM_PART = re.compile(r"(?=\w*\d)(?=\w*[A-Za-z])[\w-]{16,}")
 _ASSIGNMENT = re.compile(r"^(?P<before>[\s#]*(?:export\s+)?(?P<name>[\w.-]+)\s*[=:]\s*)(?P<value>.*?)(?P<end>\r?)$")
 _TOKEN = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[^\s]{20,}")
 _URL_PASSWORD = re.compile(r"://[^/\s:@]*:(?P<password>[^/\s@]+)@")
@@ -31,22 +66,24 @@ _KEY_BLOCK = (
 )
 """With or without its end; line ends may be written as `\\n`."""
 _SHAPES = (
-    _KEY_BLOCK,
-    r"\bsk-(?:ant|proj|svcacct|or)-[\w-]{16,}",
-    r"\bsk-[A-Za-z0-9]{32,}\b",
-    r"\bgh[pousr]_[A-Za-z0-9]{30,}",
-    r"\bgithub_pat_\w{22,}",
-    r"\bglpat-[\w-]{20,}",
-    r"\bxox[abeoprs]-[\w-]{10,}",
-    r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
-    r"\bAIza[\w-]{35}",
-    r"\bnpm_[A-Za-z0-9]{36}",
-    r"\bpypi-[\w-]{40,}",
-    r"\b[rs]k_live_[A-Za-z0-9]{16,}",
-    r"\bhf_[A-Za-z0-9]{30,}",
-    r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}",
+    (_PRIVATE, _KEY_BLOCK),
+    ("sk-", r"\bsk-(?:ant|proj|svcacct|or)-[\w-]{16,}"),
+    ("sk-", r"\bsk-[A-Za-z0-9]{32,}\b"),
+    ("gh", r"\bgh[pousr]_[A-Za-z0-9]{30,}"),
+    ("github_pat_", r"\bgithub_pat_\w{22,}"),
+    ("glpat-", r"\bglpat-[\w-]{20,}"),
+    ("xox", r"\bxox[abeoprs]-[\w-]{10,}"),
+    ("AKIA", r"\bAKIA[0-9A-Z]{16}\b"),
+    ("ASIA", r"\bASIA[0-9A-Z]{16}\b"),
+    ("AIza", r"\bAIza[\w-]{35}"),
+    ("npm_", r"\bnpm_[A-Za-z0-9]{36}"),
+    ("pypi-", r"\bpypi-[\w-]{40,}"),
+    ("k_live_", r"\b[rs]k_live_[A-Za-z0-9]{16,}"),
+    ("hf_", r"\bhf_[A-Za-z0-9]{30,}"),
+    ("eyJ", r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),
 )
-"""Tokens that tell by their form what they are: of models' APIs, code hosts, clouds, chats, registries, payments."""
+"""Tokens that tell by their form what they are: of models' APIs, code hosts, clouds, chats, registries, payments. With
+each a part that every such token has: looking for it costs little, and most texts have none."""
 
 
 def is_secret_file(path: str) -> bool:
@@ -81,9 +118,25 @@ def secret_values(text: str) -> set[str]:
         value = assignment["value"].strip().strip("'\"")
         if password := _URL_PASSWORD.search(value):
             found.add(password["password"])
-        elif _SECRET_NAME.search(assignment["name"]) or _TOKEN.fullmatch(value):
+        elif is_secret_name(assignment["name"]) or _looks_random(value):
             found.add(value)
-    return {value for value in found if len(value) >= SHORTEST_SECRET}
+    return {value for value in found if is_secret_value(value)}
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a setting of this name holds a secret: `DB_PASSWORD` does, `AUTH_URL` and `KEY_FILE` do not."""
+    return bool(_SECRET_NAME.search(name)) and not _ABOUT_A_SECRET.search(name)
+
+
+def is_secret_value(value: str) -> bool:
+    """Whether a value is worth hiding: not short, no common word, no filler, no place on a disk."""
+    plain = len(value) < SHORTEST_SECRET or value.casefold() in _COMMON or len(set(value)) < 3
+    return not (plain or _PLACE.fullmatch(value))
+
+
+def _looks_random(value: str) -> bool:
+    """A long word of letters and digits; of an address only if it holds one, as that of a web hook does."""
+    return bool(_RANDOM_PART.search(value) if _URL.fullmatch(value) else _TOKEN.fullmatch(value))
 
 
 def is_key_file(path: str) -> bool:
@@ -107,20 +160,27 @@ def url_password(url: str) -> str | None:
 
 def shape_of_secret(text: str) -> str | None:
     """The first word that has the shape of a token, its beginning only, for telling where it stands."""
-    found = _shapes().search(text)
+    shapes = _shapes_in(text)
+    found = shapes.search(text) if shapes else None
     return f"{found[0][:8]}…" if found else None
 
 
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:
-    """`text` with every one of `secrets` masked, the longest first, and then whatever has the shape of a token."""
-    for secret in sorted((secret for secret in secrets if len(secret) >= SHORTEST_SECRET), key=len, reverse=True):
-        text = text.replace(secret, MASK)
-    return _without_key_ends(_shapes().sub(MASK, text))
+    """`text` with every one of `secrets` masked in whatever form, and then whatever has the shape of a token."""
+    text = known(secrets).masked(text)
+    shapes = _shapes_in(text)
+    return _without_key_ends(shapes.sub(MASK, text)) if shapes else text
+
+
+def _shapes_in(text: str) -> re.Pattern[str] | None:
+    """What to look for in this text; None where it cannot hold any token."""
+    possible = tuple(shape for part, shape in _SHAPES if part in text)
+    return _compiled(possible) if possible else None
 
 
 @cache
-def _shapes() -> re.Pattern[str]:
-    return re.compile("|".join(_SHAPES))
+def _compiled(shapes: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(shapes))
 
 
 def _without_key_ends(text: str) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from activities.outputs import MOST_BYTES, Outputs
+from activities.secret_guard import SecretGuard
 from activities.tool_result import ToolResult
 from activities.tools import Tools
 from baton.ownership import Ownership
@@ -21,12 +22,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def tools(folder: Path, step: int | None = 2) -> Tools:
+    environment = {"PATH": os.environ["PATH"]}
     return Tools(
         folder / "workspace",
         ownership=Ownership(),
         permissions=Permissions(),
-        environment={"PATH": os.environ["PATH"]},
-        secrets=(SECRET,),
+        environment=environment,
+        guard=SecretGuard(folder / "workspace", environment=environment, credentials=[SECRET]),
         outputs=Outputs(folder / "outputs", step, folder / "artifacts" / "outputs"),
     )
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from activities import commands
 from activities.confinement import is_git_name
+from activities.secret_guard import SecretGuard
 from activities.text_files import RESULT_LIMIT_BYTES, cut_middle, replace
 from activities.tools import ToolResult, Tools
 from baton.ownership import Ownership
@@ -632,7 +633,7 @@ async def test_without_a_sandbox_only_allowed_commands_run(root: Path) -> None:
 async def test_values_of_environment_files_are_never_shown(root: Path) -> None:
     put(root, ".env", "# database\nDB_PASSWORD='hunter2hunter2'\nPORT=8080\nexport API_TOKEN=tok_1234567890\n")
     put(root, "src/config.py", 'PORT = 8080\nTOKEN = "tok_1234567890"\n')
-    tools = make(root, secrets=("sk-ant-credential",))
+    tools = make(root, guard=SecretGuard(root, environment=ENVIRONMENT, credentials=["sk-ant-credential"]))
     shown = await tools.call("read", {"file_path": ".env"})
     assert "DB_PASSWORD=[secret]" in shown.content
     assert "PORT=[secret]" in shown.content

@@ -1,5 +1,6 @@
 """Planted secrets of every kind, and a look for them in everything that a finished task leaves."""
 
+import base64
 import logging
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -42,8 +43,11 @@ COMMANDS = (
     PRINT,
     CUT,
     "cat .env.gone; rm .env.gone",
+    "base64 .env; base64 -w 0 .env.local; base64 server.pem; (printf x; cat .env) | base64",
+    "xxd -p .env; od -An -tx1 .env | tr -d ' '",
     "cat .env.gone.old; true",
     "cat .env > a/theirs.txt; cat .env.local >> b/.env",
+    "cat .env.local > stolen.txt; base64 -w 20 .env.local > stolen.b64; cat a/b/c/.env >> a.py; echo kept > new.txt",
 )
 FILES = {
     "a.py": "old\n",
@@ -107,10 +111,16 @@ def _objects(repository: Path, known: set[str]) -> Iterator[tuple[str, bytes]]:
 
 def leaks(found: dict[str, bytes], planted: Sequence[str] = PLANTED) -> list[str]:
     """Where a secret stands, or a part of one that is long enough to be worth something."""
-    parts = [(secret, part) for secret in planted for part in (secret[:12], secret[-12:])]
+    parts = [(secret, part) for secret in planted for part in (secret[:12], secret[-12:], *_coded(secret))]
     return sorted(
         {f"{secret} in {place}" for place, data in found.items() for secret, part in parts if part.encode() in data}
     )
+
+
+def _coded(secret: str) -> list[str]:
+    """A secret in base64, in hex, and as a URL has it."""
+    inner = [base64.b64encode(bytes(before) + secret.encode()).decode()[4:-4] for before in range(3)]
+    return [*inner, secret.encode().hex(), secret.encode().hex().upper()]
 
 
 async def test_no_secret_is_in_anything_that_a_task_leaves(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
@@ -128,6 +138,15 @@ async def test_no_secret_is_in_anything_that_a_task_leaves(rig: Rig, caplog: pyt
     found |= {"log": caplog.text.encode(), "model": "\n".join(sent).encode()}
     assert leaks(found) == []
     assert "[secret]" in found["model"].decode()
+    told = found["model"].decode()
+    assert "A command put a secret of the user" in told
+    assert "a.py, stolen.b64, stolen.txt" in told
+    report = next(data.decode() for place, data in found.items() if place.endswith("/report.md"))
+    assert "a command wrote a secret into a.py and 2 other files" in report
+    published = git(source, "ls-tree", "-r", "--name-only", f"baton/{handle.id}").split()
+    assert "new.txt" in published
+    assert not {"stolen.txt", "stolen.b64"} & set(published)
+    assert git(source, "show", f"baton/{handle.id}:a.py").strip() == "new"
 
 
 async def test_a_set_up_that_fails_tells_no_secret(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,186 @@
+"""What a workspace's agent must not show and must not put into the repository: known secrets, whatever their form.
+
+Known are the credentials of the worker, and the values of `.env`-like files and private keys on disk; what lay there
+once stays known. A secret may stand where the base commit has it already: in the same file, or anywhere when it stands
+there in a file that is not made for secrets (an example, a fixture). What an agent made up itself is no secret of the
+user's: a file that this step added does not bar its own values.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+from activities.commands import capture
+from activities.disk_secrets import secret_files_below
+from baton.redaction import is_key_file, is_secret_file, redacted
+from baton.secret_forms import known
+
+TIME_LIMIT = timedelta(seconds=60)
+PIECE_BYTES = 4_000_000
+OVERLAP_BYTES = 4_000
+LISTING_LIMIT_BYTES = 20_000_000
+_SAFE_GIT = ("-c", "core.fsmonitor=false", "-c", "submodule.recurse=false", "-c", "core.quotePath=false")
+
+
+class SecretGuard:
+    """Secrets around one workspace, for one turn or one attempt.
+
+    `git` reads the workspace's repository (with an explicit `--git-dir`). `base_commit` is where the step began,
+    `commit` the checkpoint that the workspace stands at now. `readable` are folders outside that commands can read.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        git: Sequence[str] = ("git",),
+        environment: Mapping[str, str],
+        base_commit: str = "HEAD",
+        commit: str = "HEAD",
+        credentials: Iterable[str] = (),
+        readable: Iterable[Path] = (),
+    ) -> None:
+        self._root = root
+        self._git = (*git, *_SAFE_GIT)
+        self._environment = {**environment, "LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0"}
+        self._base_commit = base_commit
+        self._commit = commit
+        self._outside = frozenset(credentials)
+        self._readable = tuple(readable)
+        self._at_start: dict[str, frozenset[str]] | None = None
+        self._values = self._outside
+        self._unread = True
+        self._at_base: dict[str, frozenset[str]] = {}
+        self._untracked: frozenset[str] | None = None
+
+    @property
+    def values(self) -> frozenset[str]:
+        """Every secret that is known by now."""
+        return self._values
+
+    def changed(self) -> None:
+        """Something may have been written to the disk: `learn` looks again."""
+        self._unread = True
+
+    async def learn(self) -> None:
+        """Know what lies on disk now, and do not forget what lay there: a command may print a file and remove it."""
+        if not self._unread:
+            return
+        self._unread = False
+        if self._at_start is None:
+            outside = await asyncio.to_thread(secret_files_below, *self._readable)
+            self._outside = self._outside.union(*outside.values())
+        found = await asyncio.to_thread(secret_files_below, self._root)
+        if self._at_start is None:
+            self._at_start = {os.path.relpath(path, self._root): values for path, values in found.items()}
+        self._values = self._values.union(self._outside, *found.values())
+
+    def clean(self, text: str) -> str:
+        """Text that can be sent and stored: valid Unicode, secrets masked."""
+        return redacted(text.encode("utf-8", "replace").decode(), self._values)
+
+    def found_in(self, text: str) -> frozenset[str]:
+        """The secrets that stand in a text."""
+        return known(self._values).found_in(text)
+
+    async def barred(self, path: str, secrets: frozenset[str]) -> frozenset[str]:
+        """Which of these secrets must not get into this file of the workspace."""
+        if not secrets:
+            return secrets
+        await self._look_up(secrets)
+        return frozenset([secret for secret in secrets if await self._is_barred(path, secret)])
+
+    async def barred_paths(self, paths: Iterable[str]) -> list[str]:
+        """Those of these files of the workspace that hold, or are named by, what must not be committed."""
+        await self.learn()
+        if not self._values:
+            return []
+        found = []
+        for path in paths:
+            secrets = await asyncio.to_thread(self._secrets_of, path)
+            if await self.barred(path, secrets):
+                found.append(path)
+        return found
+
+    def _secrets_of(self, path: str) -> frozenset[str]:
+        secrets, place = known(self._values), self._root / path
+        found = secrets.found_in(path)
+        if place.is_symlink() or not place.is_file():
+            return found
+        try:
+            with place.open("rb") as file:
+                while piece := file.read(PIECE_BYTES):
+                    # Not UTF-8: Latin-1 gives every byte a character, and secrets are nearly always ASCII.
+                    found |= secrets.found_in(piece.replace(b"\0", b"").decode("utf-8", "surrogateescape"))
+                    if len(piece) == PIECE_BYTES:
+                        file.seek(-OVERLAP_BYTES, os.SEEK_CUR)
+        except OSError:
+            return found
+        return found
+
+    async def _is_barred(self, path: str, secret: str) -> bool:
+        where = self._at_base[secret]
+        if any(place == path or _holds_secrets(path) or not _holds_secrets(place) for place in where):
+            return False
+        return bool(where) or secret in self._outside or secret in await self._of_untracked_files()
+
+    async def _look_up(self, secrets: frozenset[str]) -> None:
+        """In which files of the base commit these secrets stand."""
+        new = sorted(secret for secret in secrets if secret not in self._at_base and "\n" not in secret)
+        self._at_base |= dict.fromkeys(secrets - self._at_base.keys(), frozenset())
+        if not new:
+            return
+        # On stdin: the arguments of a process can be seen by everybody on the host.
+        patterns = "\n".join(new).encode("utf-8", "surrogateescape")
+        options = ("grep", "--no-color", "-a", "-z", "-o", "-F", "-f", "-", self._base_commit)
+        output = await self._output(*options, stdin=patterns)
+        for line in output.decode("utf-8", "surrogateescape").split("\n"):
+            place, _, secret = line.partition("\0")
+            if secret in self._at_base:
+                self._at_base[secret] |= {place.removeprefix(f"{self._base_commit}:")}
+
+    async def _of_untracked_files(self) -> frozenset[str]:
+        """The secrets of files that were there at the start and are not the repository's: ignored, or copied in."""
+        if self._untracked is None:
+            files = self._at_start or {}
+            listed = await self._output(
+                "--literal-pathspecs", "ls-tree", "-r", "-z", "--name-only", self._commit, "--", *files
+            )
+            tracked = set(os.fsdecode(listed).split("\0"))
+            self._untracked = frozenset().union(*(values for path, values in files.items() if path not in tracked))
+        return self._untracked
+
+    async def _output(self, *arguments: str, stdin: bytes | None = None) -> bytes:
+        captured = await capture(
+            [*self._git, *arguments],
+            cwd=self._root,
+            environment=self._environment,
+            time_limit=TIME_LIMIT,
+            stdin=stdin,
+            output_limit_bytes=LISTING_LIMIT_BYTES,
+        )
+        return captured.stdout
+
+
+def _holds_secrets(path: str) -> bool:
+    return is_secret_file(path) or is_key_file(path)
+
+
+def refusal(path: str) -> str:
+    """What a model is told that wrote a secret."""
+    return (
+        f"{path} was not written: it would hold a secret of the user's (a credential, a private key, or a value from a "
+        ".env-like file), and everything in the repository is published with the result. Read the value from the "
+        "environment at run time, and use a placeholder in examples and tests."
+    )
+
+
+def remark(paths: Sequence[str]) -> str:
+    """What a model is told whose command wrote secrets into these files."""
+    return (
+        "A command put a secret of the user's (a credential, a private key, or a value from a .env-like file) into "
+        f"{', '.join(paths)}. Everything in the repository is published with the result, so these changes were taken "
+        "back. Read such values from the environment at run time, and use placeholders in examples and tests."
+    )
