@@ -22,6 +22,7 @@ from baton.failures import Case, Observed, Outcome
 from baton.findings import RERUNS, GateKind, GateOutcome, GateResult, GateSpec, suspects
 from baton.gate_configuration import is_gate_configuration, with_base
 from baton.integrity import IntegrityFinding, is_planned, of_cases, of_changes, of_configuration
+from baton.missing_modules import weighed
 from baton.plan import PlanStep
 from baton.suite_changes import SuiteChange, is_test_file, suite_change
 
@@ -60,10 +61,10 @@ class GateChecks:
     ) -> GateResult:
         """One gate. `before`: its result on the base commit, None when this is that run; `changes`: of test files."""
         done = await self._examine(spec)
-        result = done.result
+        result = weighed(done.result, before, done.seen.cases or (), done.own)
         if result.outcome is GateOutcome.FAILED:
             result = result.model_copy(update={"flaky": await self._flaky(spec, before, done)})
-        integrity = await asyncio.to_thread(self._integrity, spec, before, done, watched, changes)
+        integrity = await asyncio.to_thread(self._integrity, result, before, done, watched, changes)
         cases = None
         if done.seen.cases:
             outcomes = {case.name: str(case.outcome) for case in done.seen.cases}
@@ -102,13 +103,13 @@ class GateChecks:
 
     def _integrity(
         self,
-        spec: GateSpec,
+        result: GateResult,
         before: GateResult | None,
         done: Examined,
         watched: Sequence[str],
         changes: Sequence[SuiteChange],
     ) -> list[IntegrityFinding]:
-        if before is None or spec.kind not in _TESTING or done.result.outcome is GateOutcome.INCONCLUSIVE:
+        if before is None or result.kind not in _TESTING or result.outcome is GateOutcome.INCONCLUSIVE:
             return []
         if before.cases is None or done.seen.cases is None:
             return of_changes(changes)

@@ -18,7 +18,7 @@ from activities.chosen_tests import choose
 from activities.commands import NOT_EXECUTABLE, NOT_FOUND, CommandResult, ProcessGroup, Sandbox, run
 from activities.gate_discovery import discover
 from activities.junit import read_cases
-from activities.python_origin import project_environment, workspace_first
+from activities.python_origin import own_modules, project_environment, workspace_first
 from activities.sandbox import programs_named
 from baton.diagnostics import diagnostics
 from baton.durations import format_duration
@@ -70,10 +70,11 @@ class Preparation(Stored):
 
 
 class Examined(NamedTuple):
-    """A gate's result, and everything it saw: more than a result keeps."""
+    """A gate's result, and everything it saw: more than a result keeps. `own`: modules that the workspace brings."""
 
     result: GateResult
     seen: Observed
+    own: frozenset[str] = frozenset()
 
 
 class Gates:
@@ -122,7 +123,8 @@ class Gates:
             report = Path(scratch) / "junit.xml"
             # Watching test runners test once and end when they see CI; pytest says which tests failed, however deep in
             # a `make test` it is started.
-            options = f"{seen.get('PYTEST_ADDOPTS', '')} --junitxml={report}".strip()
+            # A module that cannot be imported says nothing of the others.
+            options = f"{seen.get('PYTEST_ADDOPTS', '')} --continue-on-collection-errors --junitxml={report}".strip()
             seen |= {"CI": "true", "PYTEST_ADDOPTS": options}
             command = spec.command
             if only:
@@ -138,7 +140,7 @@ class Gates:
                 sandbox=inside,
             )
             done, observed = await asyncio.to_thread(_observed, done, report, workspace, self._secrets)
-        return Examined(_judged(spec, done, observed), observed)
+        return Examined(_judged(spec, done, observed), observed, own_modules(workspace))
 
 
 def masking(secrets: frozenset[str]) -> Runner:
@@ -164,8 +166,9 @@ async def prepare(
 ) -> Preparation:
     """Copy files from the user's checkout, then run the set-up commands in order, up to the first that fails.
 
-    `copy` names files or folders relative to the checkout. Nothing in the workspace is overwritten, and no link is
-    followed out of the checkout. Call `PrivateRepository.exclude(copy)` first: they must not be committed.
+    `copy` names files or folders relative to the checkout. Nothing in the workspace is overwritten, and no link leads
+    out of the checkout; relative ones stay links, as package managers make them. Call `PrivateRepository.exclude(copy)`
+    first: they must not be committed.
     """
     copied: list[str] = []
     refused: list[str] = []
@@ -287,17 +290,23 @@ def _copy(name: str, source: Path, workspace: Path, copied: list[str]) -> str | 
     start = source / name
     if not start.exists():
         return "not there in the checkout"
-    # A folder's links are not followed at all; a link that is named itself may lead to a file inside the checkout.
-    files = [path for path in sorted(start.rglob("*")) if not path.is_symlink()] if start.is_dir() else [start]
-    for file in files:
+    # A link that is named itself may lead to a file inside the checkout.
+    for file in sorted(start.rglob("*")) if start.is_dir() else [start]:
         relative = file.relative_to(source)
         target = workspace / relative
-        if not file.is_file() or ".git" in relative.parts or target.exists() or target.is_symlink():
+        as_link = file.is_symlink() and file != start
+        if not (as_link or file.is_file()) or ".git" in relative.parts or target.exists() or target.is_symlink():
             continue
-        if not (_inside(file, source) and _inside(target.parent, workspace)):
+        leads = file.readlink() if as_link else Path()
+        if leads.is_absolute() or not (_inside(file, source) and _inside(target.parent, workspace)):
+            if as_link:
+                continue
             return "a link that leads outside"
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(file, target)
+        if as_link:
+            target.symlink_to(leads)
+        else:
+            shutil.copy2(file, target)
         copied.append(str(relative))
     return None
 

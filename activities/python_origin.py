@@ -1,8 +1,8 @@
-"""Which code a Python gate tests: the workspace's, never the user's checkout.
+"""Which Python a project's commands use, and which code they import: the workspace's, never the user's checkout.
 
 An editable install makes `import package` find the user's checkout. So the workspace, and what corresponds in it to the
-folders that such an install names, go first on PYTHONPATH; then the gate's own interpreter is asked where it would
-import the workspace's modules from.
+folders that such an install names, go first on PYTHONPATH; then a gate's own interpreter is asked where it would import
+the workspace's modules from.
 """
 
 import json
@@ -11,7 +11,7 @@ import re
 import shlex
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from activities.sandbox import Sandbox
 
 PROBE_TIME_LIMIT = timedelta(seconds=30)
 NAMES_ASKED = 300
+_NO_MODULES = frozenset({"node_modules", "venv"})
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 _PROBE = """
 import importlib.util, json, os, sys
@@ -42,19 +43,23 @@ print(json.dumps([[path for path in sys.path if theirs(path)], elsewhere]))
 """
 
 
-def project_environment(environment: Mapping[str, str], *folders: Path | None) -> dict[str, str]:
-    """`environment`, with the virtual environment in `.venv` or `venv` of the first folder that has one.
-
-    One that the caller has activated wins.
-    """
-    if "VIRTUAL_ENV" in environment or "CONDA_PREFIX" in environment:
-        return dict(environment)
-    for folder in folders:
-        for name in (".venv", "venv"):
-            if folder is not None and (folder / name / "bin" / "python").exists():
-                path = os.pathsep.join([str(folder / name / "bin"), environment.get("PATH", os.defpath)])
-                return {**environment, "VIRTUAL_ENV": str(folder / name), "PATH": path}
+def project_environment(environment: Mapping[str, str], workspace: Path, source: Path | None) -> dict[str, str]:
+    """`environment` with the project's virtual environment: `.venv` or `venv` in the workspace, where set-up made one;
+    else the one that the caller has activated; else that of the user's checkout (`source`)."""
+    active = "VIRTUAL_ENV" in environment or "CONDA_PREFIX" in environment
+    places = [workspace] if active or source is None else [workspace, source]
+    for place in (folder / name for folder in places for name in (".venv", "venv")):
+        if (place / "bin" / "python").exists():
+            path = os.pathsep.join([str(place / "bin"), environment.get("PATH", os.defpath)])
+            return {**environment, "VIRTUAL_ENV": str(place), "PATH": path}
     return dict(environment)
+
+
+def command_environment(environment: Mapping[str, str], workspace: Path, source: Path | None) -> dict[str, str]:
+    """What agents' commands see: the same Python as the gates, with the workspace's own modules first."""
+    seen = project_environment(environment, workspace, source)
+    roots = [root for root in (workspace / "src", workspace) if next(_modules(root), None)]
+    return _with_path(seen, roots) if roots else seen
 
 
 async def workspace_first(
@@ -65,7 +70,7 @@ async def workspace_first(
     Nothing is changed where there is no Python in the workspace or on PATH.
     """
     roots = [workspace / "src", workspace]
-    if not any(_modules(root) for root in roots):
+    if not any(next(_modules(root), None) for root in roots):
         return dict(environment), None
     first = _with_path(environment, roots)
     interpreter = _interpreter(command, environment)
@@ -90,21 +95,24 @@ async def workspace_first(
     )
 
 
+def own_modules(workspace: Path) -> frozenset[str]:
+    """Names of top-level modules that the workspace itself brings."""
+    return frozenset(name for root in (workspace / "src", workspace) for name in _modules(root))
+
+
 def _with_path(environment: Mapping[str, str], roots: Sequence[Path]) -> dict[str, str]:
     return {**environment, "PYTHONPATH": os.pathsep.join(str(root) for root in roots if root.is_dir())}
 
 
-def _modules(root: Path) -> list[str]:
+def _modules(root: Path) -> Iterator[str]:
     """Names that can be imported from a folder."""
-    if not root.is_dir():
-        return []
-    found = []
-    for entry in root.iterdir():
+    for entry in root.iterdir() if root.is_dir() else ():
         if entry.suffix == ".py" and entry.stem.isidentifier():
-            found.append(entry.stem)
-        elif entry.is_dir() and entry.name.isidentifier() and (any(entry.glob("*.py")) or any(entry.glob("*/*.py"))):
-            found.append(entry.name)
-    return found
+            yield entry.stem
+        elif not entry.name.isidentifier() or entry.name in _NO_MODULES or not entry.is_dir():
+            continue
+        elif any(entry.glob("*.py")) or any(entry.glob("*/*.py")):
+            yield entry.name
 
 
 def _interpreter(command: str, environment: Mapping[str, str]) -> list[str] | None:

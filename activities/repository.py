@@ -131,6 +131,10 @@ class PrivateRepository:
         """Take changes since the last checkpoint back."""
         await self._tree(workspace).restore(changes)
 
+    async def untracked(self, workspace: Path) -> frozenset[str]:
+        """What git neither tracks nor ignores: files, and folders of which nothing is tracked as `name/`."""
+        return await self._tree(workspace).untracked()
+
     async def left_out(self, workspace: Path) -> list[LeftOut]:
         """What a checkpoint would not hold, and why."""
         return await self._tree(workspace).left_out()
@@ -139,12 +143,13 @@ class PrivateRepository:
         """Never commit these paths of the workspaces unless they are tracked: what was copied in from outside."""
         async with self._lock():
             rules = self.path / "info" / "exclude"
-            known = rules.read_text("utf-8").splitlines()
-            wanted = ["/" + _GLOB.sub(r"\\\g<0>", path.strip("/")) for path in paths]
+            # Names need not be UTF-8; one with a line end cannot be said in this file.
+            known = rules.read_text("utf-8", "surrogateescape").splitlines()
+            wanted = ["/" + _GLOB.sub(r"\\\g<0>", path.strip("/")) for path in sorted(paths) if "\n" not in path]
             new = [rule for rule in wanted if rule not in known]
             if new:
                 temporary = rules.with_name("exclude.new")
-                temporary.write_text("\n".join([*known, *new, ""]), "utf-8")
+                temporary.write_text("\n".join([*known, *new, ""]), "utf-8", "surrogateescape")
                 temporary.replace(rules)
 
     def git_in(self, workspace: Path) -> Git:

@@ -19,6 +19,7 @@ from activities import commands
 from activities.allowed_commands import AllowedCommands
 from activities.credentials import Credentials
 from activities.pulse import Pulse, pulse
+from activities.python_origin import command_environment
 from activities.repository import Change
 from activities.sandbox import Sandbox
 from activities.secret_guard import SecretGuard
@@ -168,7 +169,7 @@ class _Run:
         done = await commands.run(
             command,
             cwd=self.workspace,
-            environment=self.folder.record.environment,
+            environment=command_environment(self.folder.record.environment, self.workspace, self.folder.checkout),
             time_limit=COMMAND_LIMIT,
             on_start=self.lock.remember,
             sandbox=self.sandbox,

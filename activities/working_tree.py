@@ -109,6 +109,12 @@ class WorkingTree:
         found, _ = await self._listed(since)
         return [Change(path=path_text(path), kind=kind) for path, kind in sorted(found.items())]
 
+    async def untracked(self) -> frozenset[str]:
+        """Files, and whole folders as `name/`, that git neither tracks nor ignores."""
+        await self._synchronise_index()
+        flags = ("-z", "--others", "--exclude-standard", "--directory", "--no-empty-directory")
+        return frozenset(path_text(path) for path in split(await self.git.output("ls-files", *flags)))
+
     async def left_out(self) -> list[LeftOut]:
         """What the next checkpoint will not hold though git does not ignore it."""
         await self._synchronise_index()

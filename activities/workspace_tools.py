@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from activities.python_origin import command_environment
 from activities.sandbox import Sandbox
 from activities.secret_guard import SecretGuard
 from activities.task_folder import TaskFolder, sandbox_for
@@ -40,7 +41,7 @@ def workspace_tools(
         workspace,
         ownership=ownership_of(folder, request, opening),
         permissions=permissions,
-        environment=record.environment,
+        environment=command_environment(record.environment, workspace, folder.checkout),
         available=[tool["name"] for tool in opening.tools],
         gate_commands=[gate.command for gate in record.opened.gates],
         sandbox=sandbox_for(folder, sandbox),

@@ -1,4 +1,7 @@
-"""What turns a fresh workspace into one where the project works: submodules, files to copy, set-up commands."""
+"""What turns a fresh workspace into one where the project works: submodules, files to copy, set-up commands.
+
+What set-up leaves is a tool of the work, not a part of it: new files are never committed, changed ones are put back.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,6 +14,7 @@ from activities.gates import masking, prepare
 from activities.outside_parts import fill_submodules
 from activities.sandbox import Sandbox
 from activities.task_folder import TaskFolder, sandbox_for
+from activities.working_tree import ChangeKind
 from baton.redaction import redacted
 
 SETUP_FAILED = "SetupFailed"
@@ -28,7 +32,9 @@ async def prepare_workspace(
         await fill_submodules(folder.repository.git(), workspace, commit, folder.checkout)
     if not settings.setup and not settings.copy_files:
         return
-    await folder.repository.exclude(settings.copy_files)
+    repository = folder.repository
+    await repository.exclude(settings.copy_files)
+    before = frozenset(await repository.changed_paths(workspace)) if settings.setup else frozenset()
     known = frozenset(secrets) | await asyncio.to_thread(secrets_below, workspace, folder.checkout)
     done = await prepare(
         workspace,
@@ -39,6 +45,10 @@ async def prepare_workspace(
         runner=masking(known),
         sandbox=sandbox_for(folder, sandbox),
     )
+    if settings.setup:
+        await repository.exclude(await repository.untracked(workspace) - {change.path for change in before})
+        after = await repository.changed_paths(workspace)
+        await repository.restore(workspace, [c for c in after if c not in before and c.kind is not ChangeKind.ADDED])
     if done.failure is not None:
         known |= await asyncio.to_thread(secrets_below, workspace)
         text = f"{redacted(done.failure, known)}:\n{redacted(done.output, known)[-OUTPUT_SHOWN_CHARACTERS:]}"

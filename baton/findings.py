@@ -71,8 +71,9 @@ class GateResult(Stored):
 
     `failures` names what failed (tests, diagnostics), sorted, without line numbers and durations; `fingerprint` covers
     all of them, also those over `FAILURES_KEPT`. `details`: what is known of them, of bounded size. `reason` says why a
-    run is inconclusive. `skipped`: how many of the `tests` were not run. `cases` names the blob with all tests and how
-    they ended. `flaky`: failures that were gone when they were run again alone. `integrity`: what was done to the gate.
+    run is inconclusive, or what a failed one lacked. `skipped`: how many of the `tests` were not run. `cases` names the
+    blob with all tests and how they ended. `flaky`: failures that were gone when they were run again alone.
+    `integrity`: what was done to the gate.
     """
 
     name: str
@@ -147,6 +148,15 @@ def compare(baseline: Sequence[GateResult], now: Sequence[GateResult]) -> list[G
             for name in missing
         ]
         + _integrity(now)
+    )
+
+
+def baseline_notes(baseline: Iterable[GateResult]) -> tuple[str, ...]:
+    """What a person should know of the gates before agents work: which say nothing, and what others lack."""
+    return tuple(
+        f"On the base commit the gate {result.name} {_was_shortly(result)}: {result.reason}."
+        for result in baseline
+        if result.reason
     )
 
 
@@ -250,6 +260,7 @@ def _same_failures(before: GateResult, now: GateResult) -> bool:
 
 
 def _new_failure(now: GateResult, detail: str, new: tuple[str, ...]) -> GateVerdict:
+    detail += f"; {now.reason}" if now.reason else ""
     return GateVerdict(name=now.name, status=VerdictStatus.NEW_FAILURE, detail=detail, new_failures=new, blocks=True)
 
 
@@ -257,6 +268,14 @@ def _was(before: GateResult) -> str:
     if before.outcome is GateOutcome.PASSED:
         return "passed"
     return f"was inconclusive ({before.reason or 'it could not run'}), so nothing shows that this failure is old"
+
+
+def _was_shortly(result: GateResult) -> str:
+    return (
+        "says nothing"
+        if result.outcome is GateOutcome.INCONCLUSIVE
+        else f"has {counted(len(result.failures), 'failure')}"
+    )
 
 
 def _known(before: GateResult, now: GateResult) -> str:
@@ -268,6 +287,7 @@ def _known(before: GateResult, now: GateResult) -> str:
         f"{count} failed on the base commit too",
         f"{gone} are fixed" if gone > 0 else "",
         f"{len(now.flaky)} flaky" if now.flaky else "",
+        now.reason or "",
         _fewer_tests(before, now),
     ]
     return "; ".join(part for part in parts if part)

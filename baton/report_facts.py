@@ -1,6 +1,6 @@
 """Everything a report is made of, and the issues that need a person."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ from baton.consistency import Agreement, Settlement
 from baton.consistency_report import Row, open_settlements
 from baton.findings import GateResult, GateVerdict, VerdictStatus
 from baton.knowledge import Entry, Knowledge
-from baton.ledger import ItemCounts
+from baton.ledger import ItemCounts, ItemRecord
 from baton.messages import StepResult
 from baton.models import Stored
 from baton.performance import Size, SizeChange, Timing, size_changes, timings
@@ -19,6 +19,10 @@ from baton.states import StepStatusWord
 from baton.status import TaskStatus
 from baton.synthesis import Synthesis
 from baton.wording import counted
+
+UNDONE_SHOWN = 20
+"""So many of a step's items that are not done are named in the report; the ledger has all."""
+NOTE_CHARACTERS = 200
 
 
 class ReportFacts(Stored):
@@ -40,6 +44,7 @@ class ReportFacts(Stored):
     plan: Plan | None = None
     settlements: tuple[Settlement, ...] = ()
     agreed: tuple[Agreement, ...] = ()
+    undone: dict[int, tuple[ItemRecord, ...]] = Field(default_factory=dict)
 
     @property
     def timings(self) -> tuple[Timing, ...]:
@@ -63,6 +68,26 @@ class ReportFacts(Stored):
         return sum((result.items for result in self.results), ItemCounts())
 
 
+def undone(ledger: Mapping[int, Sequence[ItemRecord]]) -> dict[int, tuple[ItemRecord, ...]]:
+    """The items of each step that are not done, at most `UNDONE_SHOWN`; steps without any are left out."""
+    left = {step: [row for row in rows if not row.status.done][:UNDONE_SHOWN] for step, rows in ledger.items()}
+    return {step: tuple(rows) for step, rows in left.items() if rows}
+
+
+def undone_notes(rows: Sequence[ItemRecord], items: ItemCounts) -> list[str]:
+    """A line for each item that is not done, and one for those that are not listed."""
+    more = items.total - items.done - len(rows)
+    lines = [_undone_line(row) for row in rows]
+    return [*lines, f"and {counted(more, 'more item')}, see `ledger.json`"] if rows and more > 0 else lines
+
+
+def _undone_line(row: ItemRecord) -> str:
+    item = (row.item if row.item.isprintable() else repr(row.item)).replace("`", "'")
+    note = " ".join((row.note or "").split())
+    shown = note if len(note) <= NOTE_CHARACTERS else f"{note[:NOTE_CHARACTERS]}…"
+    return f"{row.status.replace('_', ' ')}: `{item}`" + (f" ({shown})" if shown else "")
+
+
 def issues(facts: ReportFacts) -> list[dict[str, Any]]:
     """What needs a person, each with id, severity, files, evidence and suggested action."""
     found: list[dict[str, Any]] = []
@@ -84,11 +109,13 @@ def issues(facts: ReportFacts) -> list[dict[str, Any]]:
             add(*row)
     for result in facts.results:
         if result.status is not StepStatusWord.OK:
+            left = facts.undone.get(result.step, ())
             add(
                 "high",
                 f"step {result.step} is {result.status}",
                 "look at its results file, then resume the task",
-                evidence="; ".join(result.blockers),
+                [row.item for row in left],
+                "; ".join((*result.blockers, *undone_notes(left, result.items))),
             )
     for finding in (*(f for result in facts.results for f in result.findings), *facts.integration.get("findings", ())):
         add(

@@ -7,7 +7,7 @@ from baton.durations import format_duration
 from baton.findings import GateVerdict, VerdictStatus
 from baton.ledger import ItemCounts
 from baton.performance import NOISE_NOTE, SizeChange, Timing
-from baton.report_facts import ReportFacts, issues
+from baton.report_facts import ReportFacts, issues, undone_notes
 from baton.states import TaskState
 from baton.wording import number
 
@@ -81,6 +81,7 @@ def _steps_section(facts: ReportFacts) -> str:
     for result in facts.results:
         notes = [
             *(f"- in the way: {blocker}" for blocker in result.blockers),
+            *(f"- {note}" for note in undone_notes(facts.undone.get(result.step, ()), result.items)),
             *(f"- not verified: {gap}" for gap in result.verification_gaps),
         ]
         if result.summary or notes:

@@ -50,10 +50,22 @@ def test_every_module_has_its_place_in_the_list_of_rooms(room: str) -> None:
 
 
 def test_the_shown_settings_are_valid() -> None:
-    shown = [block.text for block in blocks(ROOT / "docs/settings.md") if block.language == "json"]
-    assert shown
-    for text in shown:
-        resolve([parse_layer("docs/settings.md", text)])
+    shown = [(page, block.text) for page in PAGES for block in blocks(page) if '"orchestration"' in block.text]
+    objects = [(page, text) for page, block in shown if not block.startswith("$") for text in _json_objects(block)]
+    assert {page.name for page, _ in objects} >= {"settings.md", "usage.md"}
+    for page, text in objects:
+        resolve([parse_layer(page.name, text)])
+
+
+def _json_objects(text: str) -> list[str]:
+    """The objects of a block, one behind the other."""
+    found, decoder = [], json.JSONDecoder()
+    while text.strip():
+        text = text.lstrip()
+        _, end = decoder.raw_decode(text)
+        found.append(text[:end])
+        text = text[end:]
+    return found
 
 
 def test_the_shown_manifest_is_one() -> None:

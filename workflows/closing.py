@@ -19,7 +19,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.messages import Publish, Published, StepResult, TaskRef
     from baton.plan import Plan
     from baton.repairs import judged_by_gates
-    from baton.report_facts import ReportFacts
+    from baton.report_facts import ReportFacts, undone
     from baton.results import not_attempted, task_state
     from baton.states import TaskState
     from baton.status import TaskResult
@@ -89,6 +89,7 @@ async def close(run: TaskRun, left: Left, *, cancelled: bool = False, failure: s
         plan=left.plan,
         settlements=left.settlements,
         agreed=left.agreed,
+        undone=undone(run.records),
     )
     run.update(summary=run.status.summary or report.summary_line(facts))
     facts = facts.model_copy(update={"status": run.status})

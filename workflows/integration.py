@@ -7,7 +7,7 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from baton.assignments import integrator_assignment
     from baton.consistency import Agreement, Comparison, Settlement, compared, redo_steps, rulings_in, settled, shown
-    from baton.findings import GateResult, GateVerdict, compare
+    from baton.findings import GateResult, GateVerdict, baseline_notes, compare
     from baton.merging import Resolution, with_resolutions
     from baton.messages import AgentResult, MergedStep
     from baton.plan import Plan
@@ -164,6 +164,8 @@ class Integration:
     async def _take_baseline(self) -> tuple[GateResult, ...]:
         found = await self._run.host.gates(self._run.opened.base_commit, "baseline")
         self._run.baseline, self._run.sizes_before = found.results, found.sizes
+        for note in baseline_notes(found.results):
+            self._run.warn(note)
         return found.results
 
     async def _base_gates(self) -> tuple[GateResult, ...]:

@@ -11,6 +11,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.agent_types import with_general_types_noted
     from baton.assignments import planner_assignment
     from baton.bounds import PLANS
+    from baton.findings import baseline_notes
     from baton.ledger import ItemRecord
     from baton.messages import OpenTask, SettlePlan, StepResult, TaskRef
     from baton.plan import Plan, PlanDraft
@@ -198,7 +199,7 @@ class Planning:
         )
         over = {step.step: step for step in run.status.steps if step.step in run.results}
         steps = tuple(over.get(step.step, step) for step in planned(plan.plan))
-        run.update(steps=steps, warnings=(*run.opened.warnings, *plan.notes))
+        run.update(steps=steps, warnings=(*run.opened.warnings, *plan.notes, *baseline_notes(run.baseline or ())))
         items = sum(len(step.items) for step in plan.plan)
         run.happened(f"plan with {counted(len(plan.plan), 'step')} and {counted(items, 'item')}")
         return plan

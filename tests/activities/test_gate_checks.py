@@ -14,7 +14,17 @@ from activities.gate_checks import GateChecks, Place, _put, restore_configuratio
 from activities.gates import Gates
 from activities.repository import PrivateRepository
 from activities.store import Store
-from baton.findings import GateKind, GateOutcome, GateResult, GateSpec, GateVerdict, VerdictStatus, compare, ready
+from baton.findings import (
+    GateKind,
+    GateOutcome,
+    GateResult,
+    GateSpec,
+    GateVerdict,
+    VerdictStatus,
+    baseline_notes,
+    compare,
+    ready,
+)
 from baton.plan import PlanStep
 from tests.end_to_end import bench
 
@@ -235,3 +245,45 @@ async def test_configuration_is_not_looked_for_outside_of_the_workspace(reposito
     assert (workspace / "file").read_text() == "no folder"
     _put(workspace, "new/conftest.py", "ours")
     assert (workspace / "new" / "conftest.py").read_text() == "ours"
+
+
+# What is not installed where the gates run
+
+
+async def test_a_suite_that_could_import_nothing_says_nothing(suite):
+    suite.put(package="import nothing_like_it\n", test_a="import package\n", test_b="from nothing_else import x\n")
+    before = await suite.run(None)
+    assert (before.outcome, before.failures, before.tests) == (GateOutcome.INCONCLUSIVE, (), 2)
+    assert "not installed: nothing_else, nothing_like_it (2 failures" in (before.reason or "")
+    assert baseline_notes([before])[0].startswith("On the base commit the gate tests says nothing: nothing could be")
+    verdict = verdicts(before, await suite.run(before))["tests"]
+    assert (verdict.status, verdict.blocks) == (VerdictStatus.INCONCLUSIVE, False)
+
+
+async def test_a_module_that_cannot_be_imported_hides_no_other_test(suite):
+    suite.put(test_a="import nothing_like_it\n", test_b="def test_good(): pass\n")
+    before = await suite.run(None)
+    assert (before.outcome, before.failures, before.tests) == (GateOutcome.FAILED, ("test_a",), 2)
+    assert "not installed: nothing_like_it" in baseline_notes([before])[0]
+    suite.put(test_b="def test_good(): assert 0\n")
+    verdict = verdicts(before, await suite.run(before))["tests"]
+    assert (verdict.status, verdict.new_failures, verdict.known) == (
+        VerdictStatus.NEW_FAILURE,
+        ("test_b::test_good",),
+        1,
+    )
+
+
+async def test_a_change_that_wants_what_is_not_installed_is_a_failure(suite):
+    suite.put(package="", test_a="import package\ndef test_good(): pass\n")
+    before = await suite.run(None)
+    suite.put(package="import nothing_like_it\n")
+    verdict = verdicts(before, await suite.run(before))["tests"]
+    assert (verdict.status, verdict.new_failures, verdict.blocks) == (VerdictStatus.NEW_FAILURE, ("test_a",), True)
+    assert "not installed: nothing_like_it" in verdict.detail
+
+
+async def test_a_module_of_the_project_itself_is_no_matter_of_installing(suite):
+    suite.put(package="", test_a="import package.gone\n")
+    before = await suite.run(None)
+    assert (before.outcome, before.reason) == (GateOutcome.FAILED, None)

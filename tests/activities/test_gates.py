@@ -16,6 +16,7 @@ from activities.child_environment import child_environment
 from activities.commands import Sandbox, find_sandbox
 from activities.gates import Gates, discover, prepare
 from activities.junit import read_cases
+from activities.python_origin import command_environment
 from activities.sandbox import programs_named
 from baton.findings import GateKind, GateOutcome, GateResult, GateSpec, VerdictStatus, compare, ready
 
@@ -72,7 +73,7 @@ async def test_pytest_names_failures_and_a_new_one_is_told_from_three_known(work
 async def test_a_broken_import_is_a_failure_and_not_inconclusive(workspace, environment):
     put(workspace, {"test_a.py": "import nothing_like_it\n"})
     result = await outcome("python3 -m pytest -q", workspace, environment)
-    assert (result.outcome, result.exit_code, result.failures) == (GateOutcome.FAILED, 2, ("test_a",))
+    assert (result.outcome, result.exit_code, result.failures) == (GateOutcome.FAILED, 1, ("test_a",))
 
 
 @pytest.mark.parametrize(
@@ -350,6 +351,47 @@ async def test_a_failing_set_up_stops_and_says_which_command(workspace, environm
     assert done.failure == "the set-up command `echo why >&2; exit 4` ended with exit code 4"
     assert done.output == "why\n"
     assert not (workspace / "never").exists()
+
+
+async def test_what_a_package_manager_installed_is_copied_with_its_links(tmp_path, workspace, environment):
+    user = tmp_path / "user"
+    put(user, {"node_modules/tool/bin.sh": "#!/bin/sh\necho works\n", "packages/own/index.js": ""})
+    (user / "node_modules/tool/bin.sh").chmod(0o755)
+    (user / "node_modules/.bin").mkdir()
+    (user / "node_modules/.bin/tool").symlink_to("../tool/bin.sh")
+    (user / "node_modules/own").symlink_to("../packages/own")
+    (user / "node_modules/absolute").symlink_to(user / "packages")
+    (user / "node_modules/out").symlink_to("../../elsewhere")
+    put(tmp_path, {"elsewhere/secret": "secret"})
+    put(workspace, {"packages/own/index.js": "the workspace's"})
+    done = await prepare(workspace, ["node_modules/.bin/tool > said"], ["node_modules"], user, environment)
+    assert (done.failure, (workspace / "said").read_text()) == (None, "works\n")
+    assert (workspace / "node_modules/own/index.js").read_text() == "the workspace's"
+    assert sorted(done.copied) == ["node_modules/.bin/tool", "node_modules/own", "node_modules/tool/bin.sh"]
+
+
+def test_the_environment_made_by_set_up_is_used_before_an_active_one_and_that_of_the_checkout(tmp_path):
+    made, active, checkout = (tmp_path / name for name in ("workspace", "active", "checkout"))
+    put(tmp_path, {f"{place.name}/.venv/bin/python": "" for place in (made, active, checkout)})
+    given = {"PATH": "/usr/bin"}
+
+    def chosen(environment: dict[str, str], workspace: Path) -> str:
+        seen = command_environment(environment, workspace, checkout)
+        assert "PATH" in seen
+        return Path(seen["VIRTUAL_ENV"]).parent.name
+
+    in_use = {**given, "VIRTUAL_ENV": str(active / ".venv")}
+    assert [chosen(in_use, made), chosen(in_use, tmp_path), chosen(given, tmp_path)] == [
+        "workspace",
+        "active",
+        "checkout",
+    ]
+
+
+def test_commands_of_agents_import_from_the_workspace(tmp_path, workspace):
+    put(workspace, {"src/package/__init__.py": "", "docs/a.md": "", "node_modules/x/y.py": ""})
+    assert command_environment({"PATH": ""}, workspace, tmp_path)["PYTHONPATH"].startswith(f"{workspace}/src:")
+    assert "PYTHONPATH" not in command_environment({"PATH": ""}, tmp_path / "nothing", tmp_path)
 
 
 def test_programs_that_a_gate_names_stay_readable_in_a_sandbox(tmp_path: Path) -> None:

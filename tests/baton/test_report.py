@@ -4,11 +4,12 @@ from datetime import UTC, datetime
 
 from baton.consistency import Agreement, Choice, Contradiction, settled
 from baton.findings import GateKind, GateVerdict, VerdictStatus
+from baton.ledger import ItemCounts, ItemRecord, ItemStatus
 from baton.messages import StepResult
 from baton.performance import Size
 from baton.plan import Plan, PlanStep
 from baton.report import plan_artifacts, report_artifacts
-from baton.report_facts import ReportFacts, issues
+from baton.report_facts import ReportFacts, issues, undone
 from baton.report_markdown import markdown
 from baton.states import StepStatusWord, TaskState
 from baton.status import TaskStatus
@@ -77,6 +78,23 @@ def test_notes_stand_under_their_own_step_and_a_subject_is_one_line() -> None:
     assert "**1. First.** Did it.\n\n- not verified: no tests\n" in text
     assert "**2. Second.**\n\n- in the way: stuck\n" in text
     assert "**3. In line.** Changed quotes." in text
+
+
+def test_items_that_are_not_done_are_named_with_the_reason() -> None:
+    rows = [
+        ItemRecord(item="a.py", status=ItemStatus.CHANGED),
+        ItemRecord(item="odd\nname.py", status=ItemStatus.SKIPPED, note="no\nPython 3"),
+        *(ItemRecord(item=f"{n}.py") for n in range(30)),
+    ]
+    result = StepResult(
+        step=2, description="Second", status=PARTIAL, items=ItemCounts(total=32, changed=1, skipped=1, open=30)
+    )
+    given = facts(results=(result,), undone=undone({1: rows[:1], 2: rows}))
+    assert "\n- skipped: `'odd\\nname.py'` (no Python 3)\n- pending: `0.py`\n" in markdown(given)
+    assert "\n- and 11 more items, see `ledger.json`" in markdown(given)
+    (issue,) = issues(given)
+    assert issue["files"][:2] == ["odd\nname.py", "0.py"]
+    assert "(no Python 3)" in issue["evidence"]
 
 
 def test_sections_come_in_the_order_of_the_form() -> None:
