@@ -41,6 +41,7 @@ from activities.routing import Routing
 from activities.run_steps import RunSteps
 from activities.running import RunningActivities
 from activities.sandbox import Sandbox
+from activities.scratch import scratch
 from activities.search_attributes import ensure_search_attributes
 from activities.stopping import DRAIN_LIMIT, Stopping
 from activities.store import PayloadStorage
@@ -71,7 +72,8 @@ def main() -> None:
     log_to(sys.stderr, Credentials(arguments.state / "service" / "credentials.json").secrets)
     code = 0
     try:
-        asyncio.run(_work(arguments))
+        with scratch(arguments.state):
+            asyncio.run(_work(arguments))
     except Exception:
         logging.getLogger("baton").exception("the worker stopped")
         code = 1
