@@ -29,6 +29,7 @@ from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.agents import Agents
+from activities.closed_tasks import ClosedTasks
 from activities.commands import find_sandbox
 from activities.credentials import Credentials
 from activities.logs import log_to
@@ -152,10 +153,13 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
         graceful_shutdown_timeout=DRAIN_LIMIT,
     )
     stopping = Stopping()
+    closed_tasks = ClosedTasks(tasks, client)
     async with common, host:
         if arguments.ready_file is not None:
             arguments.ready_file.write_text(str(os.getpid()), encoding="utf-8")
+        watching = asyncio.create_task(closed_tasks.watch())
         await stopping.wait((common, host), running)
+        watching.cancel()
     if telemetry is not None:
         await telemetry.end()
 

@@ -1,6 +1,7 @@
 """Opening a task: everything the user gave is checked before anything is made, so bad input leaves nothing behind."""
 
 import asyncio
+import logging
 import os
 import shutil
 from collections.abc import Mapping
@@ -38,7 +39,10 @@ from baton.permissions import Permissions
 from baton.redaction import redacted
 from baton.settings import Layer, Settings, SettingsFaults, permissions_of, resolve
 from baton.settings_view import without_effect
+from baton.traceparent import caller_of
 from baton.trust import project_commands, refusal, without_rules
+
+logger = logging.getLogger("baton.opening")
 
 
 class BadInputError(ApplicationError):
@@ -199,6 +203,8 @@ class Opening:
         except OSError as error:
             raise BadInputError(f"the artifacts folder {artifacts} cannot be made: {error.strerror}") from error
         folder.write_record(record)
+        if request.input.traceparent and caller_of(request.input.traceparent) is None:
+            logger.warning("the traceparent of %s is no W3C header; its trace is its own", request.task_id)
         return opened
 
 

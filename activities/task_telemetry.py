@@ -21,7 +21,7 @@ from baton.models import Stored
 from baton.pricing import Usage
 from baton.progress import Progress
 from baton.states import TaskState
-from baton.telemetry import ROOT, Attributes, Event, Span, agent_key, known, span_id, usage_attributes
+from baton.telemetry import ROOT, Attributes, Event, Span, agent_key, known, usage_attributes
 
 PATHS_TOLD = 50
 LOST = "lost"
@@ -52,6 +52,19 @@ class AgentEnding:
     usage: Usage
     records: tuple[ItemRecord, ...] = ()
     knowledge: tuple[Entry, ...] = ()
+
+
+@dataclass(frozen=True)
+class Closed:
+    """How a task ended (`done`, `terminated` …), and when; None: now."""
+
+    how: str
+    at: datetime | None = None
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """What the trace says of the time."""
+        return {"at": self.at.astimezone(UTC).isoformat(timespec="milliseconds")} if self.at else {}
 
 
 def line_written(place: Place | None, line: Mapping[str, Any]) -> None:
@@ -118,15 +131,16 @@ def agent_ended(folder: TaskFolder, end: AgentEnding) -> None:
         count(names.HANDOFF_COUNT, "{handoff}", known(REASON=str(end.reason)))
 
 
-def task_ended(folder: TaskFolder, progress: Progress | None) -> None:
+def task_ended(folder: TaskFolder, progress: Progress | None, closed: Closed | None = None) -> None:
     """The task ended: agents whose end nobody told, its waits, and its own span, which is the root of all.
 
-    `progress`: what is known of the task, if anything. A task that is resumed ends again: its root is told again.
+    `progress`: what is known of the task, if anything; `closed`: how it ended, where it did not get to say so itself.
+    A task that is resumed ends again: its root is told again.
     """
     place = place_of(folder)
     if place is None:
         return
-    ended = datetime.now(UTC)
+    ended = (closed and closed.at) or datetime.now(UTC)
     began = _tell_lost_agents(folder, place, ended)
     attributes = known(OPERATION=names.INVOKE_WORKFLOW, WORKFLOW_NAME=names.SCOPE, TASK=place.task)
     events: list[Event] = []
@@ -137,9 +151,13 @@ def task_ended(folder: TaskFolder, progress: Progress | None) -> None:
         attributes |= usage_attributes(status.usage) | known(STATE=str(status.state), AGENTS=status.agents)
         attributes |= known(HANDOFFS=status.handoffs, ITEMS=status.items.total, ITEMS_DONE=status.items.done)
         error = str(status.state) if status.state is TaskState.FAILED else ""
+        if closed is not None and status.closed_at is None:
+            error = closed.how
         events += _tell_waits(place, progress)
         if place.exporting.content:
             events += [Event(names.HAPPENING_EVENT, one.at, _text(place, one.text)) for one in status.happenings]
+    if closed is not None:
+        attributes |= known(STATE=closed.how)
     name = f"{names.INVOKE_WORKFLOW} {names.SCOPE}"
     span = Span(name, ROOT, began, ended, attributes, tuple(events), error)
     tell(place, None, span)
@@ -195,7 +213,7 @@ def _agent(place: Place, role: str, step: int | None, model: str, agent: str = "
 
 
 def _file(folder: TaskFolder, place: Place) -> Path:
-    return folder.path / "telemetry" / f"{span_id(place.trace, place.around):016x}.json"
+    return folder.path / "telemetry" / f"{place.span_id(place.around):016x}.json"
 
 
 def _read(file: Path) -> AgentBeginning | None:

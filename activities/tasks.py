@@ -7,6 +7,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.artifacts import Artifacts
+from activities.closed_tasks import tell_end
 from activities.credentials import Credentials
 from activities.disk_secrets import secrets_below
 from activities.gate_checks import GateChecks, Place, restore_configuration, suite_changes
@@ -18,7 +19,7 @@ from activities.pulse import pulse
 from activities.salvage import salvage
 from activities.sandbox import Sandbox
 from activities.task_folder import TaskFolder, Tasks, sandbox_for
-from activities.task_telemetry import task_ended
+from activities.task_telemetry import Closed
 from activities.trace import TaskTrace
 from activities.workspace_lock import workspace_lock
 from activities.workspaces import prepare_workspace
@@ -163,7 +164,8 @@ class TaskWork:
             for name in names:
                 async with workspace_lock(folder.lock_path(name)):
                     await folder.repository.close_workspace(name)
-        await asyncio.to_thread(lambda: task_ended(folder, folder.state.current()))
+        progress = await asyncio.to_thread(folder.state.current)
+        await tell_end(folder, Closed(str(progress.status.state) if progress is not None else "over"))
         self._tasks.forget(request.task_id)
 
 

@@ -22,12 +22,23 @@ from baton import telemetry_names as names
 from baton.pricing import Usage
 from baton.redaction import redacted
 from baton.telemetry import ROOT, Attributes, Key, Span, agent_key, cache_share, known, span_id, trace_id
+from baton.traceparent import Caller, caller_of
 
 FIRST_RUN = "telemetry/first-run"
 """Journal entry: the run that began the task. A resume has another, and still belongs to the same trace."""
 
-WANTED: ContextVar[tuple[int, int] | None] = ContextVar("baton_wanted_ids", default=None)
-"""Trace and span id of the span that is being made; the exporter's id generator takes them."""
+
+@dataclass(frozen=True)
+class Wanted:
+    """Ids of the span that is being made, and the caller whose trace it is in, if that is not the task's own."""
+
+    trace: int
+    span: int
+    caller: Caller | None = None
+
+
+WANTED: ContextVar[Wanted | None] = ContextVar("baton_wanted_ids", default=None)
+"""The exporter's id generator and its sampler take them."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +57,26 @@ class Exporting:
 
 @dataclass(frozen=True)
 class Place:
-    """Where in which task something happens."""
+    """Where in which task something happens. `ids`: what the ids of its spans are made from; `caller`: the span that
+    the task was started in."""
 
     exporting: Exporting
-    trace: int
+    ids: int
     task: str
     agent: str = ""
     turn: int = 0
     asked: str = ""
     """Names a call beside the turns."""
+    caller: Caller | None = None
+
+    @property
+    def trace(self) -> int:
+        """The trace: the caller's, else the task's own."""
+        return self.caller.trace if self.caller else self.ids
+
+    def span_id(self, key: Key) -> int:
+        """The id of a span of this task: two tasks in one trace have none in common."""
+        return span_id(self.ids, key)
 
     @property
     def around(self) -> Key:
@@ -99,7 +121,8 @@ def place_of(folder: TaskFolder, agent: str = "", turn: int = 0) -> Place | None
     except UnknownTaskError:
         return None
     first = folder.store.entry(FIRST_RUN) or folder.store.enter(FIRST_RUN, record.run_id.encode())
-    return Place(_exporting, trace_id(record.task_id, first.decode()), record.task_id, agent, turn)
+    ids, caller = trace_id(record.task_id, first.decode()), caller_of(record.input.traceparent)
+    return Place(_exporting, ids, record.task_id, agent, turn, caller=caller)
 
 
 @contextmanager
@@ -130,7 +153,7 @@ def here() -> Place | None:
 
 def tell(place: Place, around: Key | None, span: Span) -> None:
     """Tell a span that ended inside that of the key `around`; None: the span of the whole task."""
-    token = WANTED.set((place.trace, span_id(place.trace, span.key)))
+    token = WANTED.set(Wanted(place.trace, place.span_id(span.key), place.caller))
     try:
         told = trace.get_tracer(names.SCOPE).start_span(
             span.name,
@@ -178,9 +201,15 @@ def count(name: str, unit: str, attributes: Attributes) -> None:
 
 
 def _inside(place: Place, around: Key | None) -> Context:
-    if around is None:
-        return Context()
-    parent = SpanContext(place.trace, span_id(place.trace, around), is_remote=True, trace_flags=TraceFlags(1))
+    if around is not None:
+        return context_of(Caller(place.trace, place.span_id(around), sampled=True))
+    return context_of(place.caller) if place.caller is not None else Context()
+
+
+def context_of(caller: Caller) -> Context:
+    """What is told inside belongs to this span of somebody else, or of ours that is told later."""
+    flags = TraceFlags(TraceFlags.SAMPLED if caller.sampled else TraceFlags.DEFAULT)
+    parent = SpanContext(caller.trace, caller.span, is_remote=True, trace_flags=flags)
     return trace.set_span_in_context(NonRecordingSpan(parent), Context())
 
 

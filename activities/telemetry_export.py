@@ -26,7 +26,7 @@ from opentelemetry.trace import Link, SpanKind, TraceState
 from opentelemetry.util.types import Attributes
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from activities.telemetry import WANTED, Exporting, delivered, switch_on
+from activities.telemetry import WANTED, Exporting, context_of, delivered, switch_on
 from activities.telemetry_wanted import CONTENT, exporters
 from baton.telemetry_names import SERVICE
 
@@ -118,15 +118,16 @@ class _ChosenIds(RandomIdGenerator):
 
     def generate_trace_id(self) -> int:
         wanted = WANTED.get()
-        return wanted[0] if wanted else super().generate_trace_id()
+        return wanted.trace if wanted else super().generate_trace_id()
 
     def generate_span_id(self) -> int:
         wanted = WANTED.get()
-        return wanted[1] if wanted else super().generate_span_id()
+        return wanted.span if wanted else super().generate_span_id()
 
 
 class _WholeTraces(Sampler):
-    """The configured sampler, asked as for a root: parents are told last, so none could pass a decision on."""
+    """The configured sampler, asked as for a root, for parents are told last; or as for a child of the caller, whose
+    decision is known."""
 
     def __init__(self, inner: Sampler) -> None:
         self._inner = inner
@@ -141,7 +142,9 @@ class _WholeTraces(Sampler):
         links: Sequence[Link] | None = None,
         trace_state: TraceState | None = None,
     ) -> SamplingResult:
-        return self._inner.should_sample(Context(), trace_id, name, kind, attributes, links, trace_state)
+        wanted = WANTED.get()
+        parent = context_of(wanted.caller) if wanted and wanted.caller else Context()
+        return self._inner.should_sample(parent, trace_id, name, kind, attributes, links, trace_state)
 
     def get_description(self) -> str:
         return f"WholeTraces({self._inner.get_description()})"

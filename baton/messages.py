@@ -44,7 +44,8 @@ class TaskInput(Stored):
     settings file. `environment`: the caller's allowed variables for gates and commands. `resume`: go on with the
     task of this id; what is given comes on top of what it was started with. `carried`: set by the workflow itself.
     Commands that the project's settings bring run when all are trusted, or those whose fingerprints are confirmed,
-    here or on the workers' host.
+    here or on the workers' host. `traceparent`: the span of the caller, as the W3C header names it; what is no such
+    header is ignored.
     """
 
     task: str = ""
@@ -60,6 +61,7 @@ class TaskInput(Stored):
     resume: bool = False
     trust_project_commands: bool = False
     confirmed_commands: tuple[str, ...] = ()
+    traceparent: str = ""
     carried: Carried | None = None
 
 

@@ -38,6 +38,14 @@ class RunFacts(Stored):
     reported: bool = False
     unreadable: tuple[str, ...] = ()
 
+    @property
+    def broken_off(self) -> str:
+        """How the task ended without a report (`terminated` …); empty where it has one, or still runs."""
+        closed, started = self.trace.of("closed"), self.trace.of("started")
+        if self.reported or not closed or (started and started[-1].began > closed[-1].at):
+            return ""
+        return closed[-1].outcome
+
 
 def run_facts(task_id: str, files: Mapping[str, str]) -> RunFacts:
     """The facts in files given by name with their text."""

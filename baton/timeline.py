@@ -105,7 +105,7 @@ def _head(facts: RunFacts, title: str, duration: timedelta) -> str:
         ("input", f"{number(given)} tokens, {100 * cached // given if given else 0} % cached"),
         ("cost", f"{cost:.2f} USD"),
     ]
-    state = status.state if facts.reported else "not ended"
+    state = status.state if facts.reported else facts.broken_off or "not ended"
     cells = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in told)
     return (
         f'<h1>{title} <b class="state {_text(str(state)).replace(" ", "-")}">{_text(str(state))}</b></h1>'
@@ -186,7 +186,9 @@ def _note(facts: RunFacts) -> str:
         notes.append(f"{counted(facts.trace.unreadable, 'line')} of the trace could not be read.")
     if facts.unreadable:
         notes.append(f"Could not be read: {', '.join(facts.unreadable)}.")
-    if not facts.reported:
+    if facts.broken_off:
+        notes.append(f"The task was broken off ({facts.broken_off}): there is no report, and lines may be missing.")
+    elif not facts.reported:
         notes.append("The task has not ended: this is what was known when the page was made.")
     return _text(" ".join(notes))
 

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 
 from baton.models import Stored
 
-KINDS = frozenset(("model", "tool", "started", "ended", "merge", "gate", "foreign"))
+KINDS = frozenset(("model", "tool", "started", "ended", "merge", "gate", "foreign", "closed"))
 NAME = "trace.jsonl"
 
 
@@ -22,7 +22,7 @@ class TraceLine(Stored):
     `started`, `ended`: an agent's beginning and end (`successor` names who goes on). `model`, `tool`: calls of a turn;
     `name` names a model call beside the turns; `call` counts the tool calls of a turn from 1; `input` and `error` are
     fingerprints. `foreign`: a command had changed files of others (`paths`), which were restored. `merge`, `gate`: what
-    the task does beside its agents.
+    the task does beside its agents. `closed`: the task's end (`outcome`) of the run `name`.
     """
 
     kind: str
@@ -106,6 +106,8 @@ def _key(line: TraceLine, number: int) -> tuple[object, ...]:
             return ("model", line.response)
         case "tool" if line.call:
             return ("tool", line.agent, line.turn, line.call)
+        case "closed":
+            return ("closed", line.name)
         case "started" | "ended":
             return (line.kind, line.agent)
         case _:

@@ -11,6 +11,7 @@ from cli.checks import Source, check_credentials, check_plan, check_repository, 
 from cli.confirming import confirmed_commands
 from cli.exits import Refused, ServiceError
 from cli.naming import task_ids
+from cli.terminal import remark
 
 if TYPE_CHECKING:
     from baton.messages import TaskInput
@@ -88,6 +89,7 @@ def prepare(task: str, options: Options, saved_credentials: Path) -> Order:
     from baton.messages import TaskInput
     from baton.names import task_id_fault
     from baton.plan import HandoffStrategy
+    from baton.traceparent import VARIABLE, caller_of
 
     if options.task_id is not None and (fault := task_id_fault(options.task_id)) is not None:
         raise Refused(fault)
@@ -98,6 +100,10 @@ def prepare(task: str, options: Options, saved_credentials: Path) -> Order:
     check_credentials(os.environ, saved_credentials)
     state = saved_credentials.parent.parent
     trusted = options.trust_project_commands
+    traceparent = os.environ.get(VARIABLE, "")
+    if traceparent and caller_of(traceparent) is None:
+        remark(f"warning: {VARIABLE} is no W3C trace header, so the task begins a trace of its own")
+        traceparent = ""
     confirmed = () if trusted else confirmed_commands(layers, source.top_level, state)
     task_input = TaskInput(
         task=task,
@@ -112,6 +118,7 @@ def prepare(task: str, options: Options, saved_credentials: Path) -> Order:
         environment=allowed_environment(os.environ),
         trust_project_commands=trusted,
         confirmed_commands=confirmed,
+        traceparent=traceparent,
     )
     return Order(task_input, source, options.task_id)
 

@@ -1,5 +1,7 @@
 """What is told of a task whose agents nobody closed, and what content looks like where somebody wants it."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -26,14 +28,14 @@ REQUEST = {"model": "a-model", "max_tokens": 100, "messages": [{"role": "user", 
 ANSWER = Response(id="m1", model="a-model", stop_reason="end_turn", content=({"type": "text", "text": f"no {SECRET}"},))
 
 
-def opened_task(path: Path) -> TaskFolder:
+def opened_task(path: Path, traceparent: str = "") -> TaskFolder:
     folder = TaskFolder(path)
     settings = Settings.model_validate({"sandbox": "off"})
     opened = OpenedTask(
         host_queue="q", source=str(path), base_commit="c", base_name="main", settings=settings, artifacts=str(path)
     )
-    given = TaskInput(task="t", repository=str(path))
-    folder.write_record(TaskRecord(task_id="t", run_id="run", input=given, opened=opened, environment={}))
+    given = TaskInput(task="t", repository=str(path), traceparent=traceparent)
+    folder.write_record(TaskRecord(task_id="t", run_id=path.name, input=given, opened=opened, environment={}))
     return folder
 
 
@@ -107,6 +109,40 @@ def test_a_terminated_agent_leaves_no_orphan_and_content_is_masked(tmp_path: Pat
     assert b"no [secret]" in b"".join(collected.raw)
     assert {headers["x-key"] for headers in collected.headers} == {"k"}
     assert list((tmp_path / "telemetry").iterdir()) == []
+
+
+TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+JOINING = """
+import sys
+from pathlib import Path
+from tests.activities.test_telemetry_told import exporting, opened_task, work
+from activities.task_telemetry import task_ended
+with exporting() as collected:
+    for name in ("one", "two"):
+        folder = opened_task(Path(sys.argv[1]) / name, sys.argv[2])
+        work(folder, "executor-1")
+        task_ended(folder, None)
+for span in collected.spans:
+    print(span.name.replace(" ", "_"), span.trace_id.hex(), span.span_id.hex(), span.parent_span_id.hex() or "-")
+"""
+
+
+@pytest.mark.parametrize(
+    ("header", "sampled"), [(f"00-{TRACE}-{SPAN}-01", True), (f"00-{TRACE}-{SPAN}-00", False), ("nonsense", True)]
+)
+def test_a_task_is_told_in_the_trace_of_its_caller(tmp_path: Path, header: str, sampled: bool) -> None:
+    """The SDK takes one provider for a process, so this one has its own."""
+    command = [sys.executable, "-c", JOINING, str(tmp_path), header]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    rows = [row.split() for row in done.stdout.splitlines()]
+    assert bool(rows) is sampled
+    roots = [row for row in rows if row[0] == "invoke_workflow_baton"]
+    joined = header.startswith("00")
+    assert {row[3] for row in roots} == ({SPAN if joined else "-"} if sampled else set())
+    assert {row[1] for row in rows} <= {TRACE} if joined else len({row[1] for row in rows}) == 2
+    ids = {row[2] for row in rows}
+    assert len(ids) == len(rows)
+    assert all(row[3] in ids for row in rows if row not in roots)
 
 
 def test_nothing_is_told_or_kept_while_it_is_off(tmp_path: Path) -> None:

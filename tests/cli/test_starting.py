@@ -51,6 +51,21 @@ def test_zero_is_zero() -> None:
     assert settings_layer(Options(max_agents=0, max_output_tokens=0)) == {"maxAgents": 0, "limits": {"outputTokens": 0}}
 
 
+@pytest.mark.parametrize(
+    ("header", "taken"), [("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", True), ("00-nonsense", False)]
+)
+def test_a_task_joins_the_trace_of_its_caller(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], header: str, taken: bool
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "secret-value")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TRACEPARENT", header)
+    order = prepare("do it", Options(repository="https://example.invalid/project.git"), tmp_path / "credentials.json")
+    assert order.input.traceparent == (header if taken else "")
+    assert ("TRACEPARENT" in capsys.readouterr().err) is not taken
+    assert "TRACEPARENT" not in (order.input.environment or {})
+
+
 def test_a_url_is_passed_on_and_the_environment_holds_no_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "secret-value")
     monkeypatch.setenv("GITHUB_TOKEN", "secret-value")

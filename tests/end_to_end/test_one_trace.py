@@ -88,6 +88,48 @@ def assert_one_tree(collected: Collected) -> None:
         assert span.start_time_unix_nano <= span.end_time_unix_nano
 
 
+CALLER_TRACE, CALLER_SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+
+
+async def test_a_terminated_task_is_one_tree_below_its_caller(bench: Bench, tmp_path: Path) -> None:
+    """The worker dies in a turn, the task is terminated, and the next worker tells what is missing."""
+    task_id = "terminated"
+    host = Host(tmp_path / "host", bench.service.address, task_id)
+    host.folder.mkdir()
+    source = repository(tmp_path / "project", dict.fromkeys(MANY, "value = 1\n"))
+    asked_for = task(source, *MANY).model_copy(update={"traceparent": f"00-{CALLER_TRACE}-{CALLER_SPAN}-01"})
+    with own_home(tmp_path / "home"), EmulatorServer(Wordy()) as api, receiver() as collected:
+        save_credentials(host.folder, {"ANTHROPIC_API_KEY": "key-of-the-test", "ANTHROPIC_BASE_URL": api.url})
+        client = await own_namespace(await bench.client(), task_id, host.address)
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collected.url)
+            worker = host.start_worker("after-journal")
+            handle = await start(client, asked_for, task_id)
+            async with asyncio.timeout(READY_SECONDS):
+                assert await ended(worker) == -signal.SIGKILL, (host.folder / "worker.log").read_text()
+            await handle.terminate("no more")
+            worker = host.start_worker(None)
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                while not any(span.name == "invoke_workflow baton" for span in collected.spans):
+                    await asyncio.sleep(0.1)
+        finally:
+            worker.terminate()
+            await ended(worker)
+    ids = {span.span_id.hex(): span for span in collected.spans}
+    assert {span.trace_id.hex() for span in collected.spans} == {CALLER_TRACE}
+    (root,) = [span for span in ids.values() if span.parent_span_id.hex() == CALLER_SPAN]
+    assert {span.parent_span_id.hex() for span in ids.values()} - {CALLER_SPAN} <= ids.keys()
+    told = attributes(root.attributes)
+    assert (root.name, told["baton.task.state"], told["error.type"]) == (
+        "invoke_workflow baton",
+        "terminated",
+        "terminated",
+    )
+    (agent,) = [span for span in ids.values() if span.name == "invoke_agent executor"]
+    assert attributes(agent.attributes)["baton.reason"] == "lost"
+
+
 async def test_a_run_with_everything_is_one_tree(bench: Bench, tmp_path: Path) -> None:
     task_id = "telemetry"
     host = Host(tmp_path / "host", bench.service.address, task_id)

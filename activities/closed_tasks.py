@@ -1,0 +1,109 @@
+"""Tasks whose workflow ended without telling it: terminated, timed out, broken off, or forgotten by the server.
+
+Nothing of ours runs when that happens. So the worker looks now and then, and first when it starts, for tasks of this
+host whose end nobody told, asks the server how each stands, and tells the end of those that are over: the last line
+of the trace, the spans that are missing, the timeline. A task that is resumed later ends once more.
+"""
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
+
+from activities.artifacts import Artifacts
+from activities.task_folder import TaskFolder, Tasks, UnknownTaskError
+from activities.task_telemetry import Closed, task_ended
+from activities.telemetry import delivered
+from activities.trace import TaskTrace
+from baton.layout import RECORD, tasks_folder
+from baton.trace import NAME
+
+INTERVAL_SECONDS = 60.0
+FORGOTTEN = "forgotten"
+"""How a task ended that the server knows nothing of any more."""
+
+_GOES_ON = frozenset((WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONTINUED_AS_NEW))
+
+logger = logging.getLogger("baton.closed")
+
+
+async def tell_end(folder: TaskFolder, closed: Closed) -> None:
+    """Tell the end of a task, in the trace and to telemetry, and settle that it is told; told again, it is the same."""
+    if folder.artifacts.is_dir():
+        TaskTrace(folder).write("closed", name=folder.record.run_id, outcome=closed.how, **closed.fields)
+    await asyncio.to_thread(lambda: task_ended(folder, folder.state.current(), closed))
+    await delivered()
+    await asyncio.to_thread(folder.store.enter, _key(folder), closed.how.encode())
+
+
+class ClosedTasks:
+    """Looks after the tasks of this host."""
+
+    def __init__(self, tasks: Tasks, client: Client) -> None:
+        self._folders = tasks_folder(tasks.state)
+        self._client = client
+
+    async def watch(self) -> None:
+        """Look for as long as the worker runs."""
+        while True:
+            try:
+                await self.look()
+            except RPCError as error:
+                logger.info("the server cannot be asked for closed tasks: %s", error.message)
+            except Exception:
+                logger.exception("the end of a task could not be told")
+            await asyncio.sleep(INTERVAL_SECONDS)
+
+    async def look(self) -> None:
+        """Tell the ends that nobody told."""
+        for folder in await asyncio.to_thread(self._unsettled):
+            closed = await self._closed(folder)
+            if closed is not None:
+                await self._tell(folder, closed)
+
+    async def _tell(self, folder: TaskFolder, closed: Closed) -> None:
+        task_id, progress = folder.path.name, await asyncio.to_thread(folder.state.current)
+        if progress is not None and progress.status.closed_at is not None:
+            closed = Closed(str(progress.status.state), progress.status.closed_at)
+        logger.warning("%s is over, and nobody told its end: %s", task_id, closed.how)
+        await tell_end(folder, closed)
+        if folder.artifacts.is_dir() and folder.record.opened.settings.persist_state:
+            await asyncio.to_thread(Artifacts(folder.artifacts).write_timeline, task_id)
+
+    def _unsettled(self) -> list[TaskFolder]:
+        """Tasks of which it is not settled here that they are over."""
+        found = sorted(self._folders.iterdir()) if self._folders.is_dir() else []
+        return [folder for path in found if path.is_dir() and not _is_settled(folder := TaskFolder(path))]
+
+    async def _closed(self, folder: TaskFolder) -> Closed | None:
+        """How and when a task ended; None while it runs."""
+        try:
+            found = await self._client.get_workflow_handle(folder.path.name).describe()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return Closed(FORGOTTEN, await asyncio.to_thread(_last_sign, folder))
+        if found.status is None or found.status in _GOES_ON:
+            return None
+        return Closed(found.status.name.lower(), found.close_time)
+
+
+def _is_settled(folder: TaskFolder) -> bool:
+    try:
+        return folder.store.entry(_key(folder)) is not None
+    except (UnknownTaskError, ValueError):
+        # Nothing was opened there, or another version's: its end cannot be told.
+        return True
+
+
+def _key(folder: TaskFolder) -> str:
+    """A resumed task has another run, and another end."""
+    return f"over/{folder.record.run_id}"
+
+
+def _last_sign(folder: TaskFolder) -> datetime:
+    """When something was last kept of a task."""
+    kept = [folder.artifacts / NAME, folder.path / "state.json", folder.path / RECORD]
+    return datetime.fromtimestamp(max(path.stat().st_mtime for path in kept if path.exists()), UTC)

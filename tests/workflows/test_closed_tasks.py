@@ -1,0 +1,84 @@
+"""Tasks that are terminated, and tasks that the server has forgotten: their end is told, once, by the worker."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from activities.closed_tasks import ClosedTasks
+from baton import trace
+from baton.states import TaskState
+from emulator.dialogue import Dialogue
+from emulator.reply import Block, ToolUse
+from tests.end_to_end.bench import Handle, Rules, task
+from tests.end_to_end.test_kills import own_namespace
+from tests.workflows.rig import Rig, answer, attention
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+def finishes(dialogue: Dialogue) -> Sequence[Block]:
+    """One step, done at once."""
+    if dialogue.turn:
+        return [ToolUse("finish_step", {"status": "ok", "summary": "done"})]
+    item = dialogue.assignment["items"][0]
+    return [
+        ToolUse("append", {"file_path": item, "content": "b\n", "at_line": 1}),
+        ToolUse("complete_item", {"item": item}),
+    ]
+
+
+def closed(folder: Path) -> list[str]:
+    """How the trace says that the task ended; each line as it was written."""
+    rows = [json.loads(row) for row in (folder / trace.NAME).read_text().splitlines()]
+    return [row["outcome"] for row in rows if row["kind"] == "closed"]
+
+
+async def waiting(rig: Rig) -> Handle:
+    """A task that waits for an approval."""
+    handle = await rig.start(task(rig.repository(a="a\n"), "a.py", requireApproval=True, approvePhases=["planning"]))
+    await attention(handle)
+    return handle
+
+
+async def test_a_terminated_task_gets_its_last_line_and_its_timeline_once(rig: Rig) -> None:
+    with rig.api(Rules(finishes)):
+        handle = await waiting(rig)
+        look = ClosedTasks(rig.tasks, rig.client).look
+        artifacts = rig.folder_of(handle.id).artifacts
+        (artifacts / trace.NAME).touch()
+        await look()
+        assert closed(artifacts) == []
+        await handle.terminate("no more")
+        await look()
+        await look()
+        assert closed(artifacts) == ["terminated"]
+        (line,) = trace.parse((artifacts / trace.NAME).read_text()).of("closed")
+        assert line.at == (await handle.describe()).close_time.replace(microsecond=line.at.microsecond)
+        assert "terminated" in (artifacts / "timeline.html").read_text()
+
+
+async def test_a_task_that_ends_by_itself_says_so_itself(rig: Rig) -> None:
+    with rig.api(Rules(finishes)):
+        handle = await waiting(rig)
+        await answer(handle, await attention(handle), "approve")
+        result = await handle.result()
+    assert result.state is TaskState.DONE
+    await ClosedTasks(rig.tasks, rig.client).look()
+    assert closed(Path(result.artifacts)) == ["done"]
+
+
+async def test_what_the_server_has_forgotten_is_over_and_no_deleted_repository_comes_back(
+    rig: Rig, temporal_address: str
+) -> None:
+    with rig.api(Rules(finishes)):
+        kept, gone = await waiting(rig), await waiting(rig)
+        places = {handle.id: rig.folder_of(handle.id).artifacts for handle in (kept, gone)}
+        for handle in (kept, gone):
+            await handle.terminate("no more")
+        (places[gone.id]).rename(rig.folder / "moved")
+        # Another namespace knows nothing of them, as a server would that lost its database.
+        await ClosedTasks(rig.tasks, await own_namespace(rig.client, "emptied", temporal_address)).look()
+        assert closed(places[kept.id]) == ["forgotten"]
+        assert not places[gone.id].exists()
