@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import Field
 
 from baton.findings import GateResult, GateVerdict
+from baton.gate_trail import GateTrail
 from baton.knowledge import Entry, Knowledge
 from baton.ledger import ItemRecord, RecordGroup, grouped, ungrouped
 from baton.messages import (
@@ -89,7 +90,8 @@ class Progress(Stored):
     open, and the ends of those of its chains that are through, by their label (`labels`: all of them). `merged`: the
     tips of branches that are on the result, by label. `earlier`: by step, from before a resume. `baseline`: None before
     it is known.
-    `after_merges`: what the cheap gates said after each step was merged. `resolutions`: conflicts laid out so far.
+    `after_merges`: what gates said of each step that was merged alone since they ran last (`trail`).
+    `resolutions`: conflicts laid out so far.
     `left_behind`: by step, what an earlier start left on branches and does not merge.
     `again`: steps that a person had done again. `conflicts`: laid out, and waiting for a person.
     """
@@ -127,6 +129,7 @@ class Progress(Stored):
     sizes: tuple[Size, ...] = ()
     integration: dict[str, Any] = Field(default_factory=dict)
     after_merges: dict[int, tuple[GateVerdict, ...]] = Field(default_factory=dict)
+    trail: GateTrail = GateTrail()
     resolutions: int = 0
     left_behind: dict[int, Unmerged] = Field(default_factory=dict)
     again: dict[int, Redone] = Field(default_factory=dict)

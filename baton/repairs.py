@@ -1,17 +1,20 @@
 """New failures become steps that repair them: who made them, what the step is told, and which files it may change.
 
-A failure goes to the type of agent whose step last changed what the failure names, the code before the test; where
-nobody can be found, to a general executor. Failures whose repairs touch the same file are one step.
+A failure goes to the type of agent whose step it came in with, as gates between two merges saw it; else to that whose
+step last changed what the failure names, the code before the test; where nobody can be found, to a general executor.
+Failures whose repairs touch the same file are one step.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from types import MappingProxyType
 
 from baton.agent_types import GENERAL
 from baton.bounds import REPAIR_ROUNDS
 from baton.failures import Failure
 from baton.findings import GateResult, GateVerdict, VerdictStatus
+from baton.gate_trail import unnamed
 from baton.messages import StepResult
 from baton.plan import Plan, PlanStep
 from baton.schedule import USELESS
@@ -49,9 +52,14 @@ def judged_by_gates(plan: Plan) -> frozenset[int]:
 
 
 def repair_steps(
-    plan: Plan, results: Mapping[int, StepResult], verdicts: Sequence[GateVerdict], gates: Sequence[GateResult]
+    plan: Plan,
+    results: Mapping[int, StepResult],
+    verdicts: Sequence[GateVerdict],
+    gates: Sequence[GateResult],
+    came: Mapping[tuple[str, str], int] = MappingProxyType({}),
 ) -> tuple[PlanStep, ...]:
-    """The steps of the next round; none where nothing fails newly, or after `REPAIR_ROUNDS`."""
+    """The steps of the next round; none where nothing fails newly, or after `REPAIR_ROUNDS`. `came`: by gate and
+    failure the step that it came in with, where gates saw that."""
     if len({step.repair_round for step in plan.plan if step.repairs}) >= REPAIR_ROUNDS:
         return ()
     number = 1 + max((step.repair_round for step in plan.plan), default=0)
@@ -61,7 +69,8 @@ def repair_steps(
     for verdict in verdicts:
         if verdict.status is VerdictStatus.NEW_FAILURE:
             for failure in _failures(verdict, outputs.get(verdict.name, "")):
-                _join(groups, verdict.name, failure, _origin(failure, made), made)
+                origin = _origin(failure, made, came.get((verdict.name, failure.name)))
+                _join(groups, verdict.name, failure, origin, made)
     first = 1 + max((step.step for step in plan.plan), default=0)
     return tuple(_step(plan, results, group, first + place, number) for place, group in enumerate(groups))
 
@@ -82,11 +91,14 @@ def _failures(verdict: GateVerdict, output: str) -> list[Failure]:
     if named:
         return named
     text = output[-OUTPUT_TOLD_CHARACTERS:]
-    return [Failure(name=f"gate {verdict.name}", text=f"{verdict.detail}\n{text}".strip())]
+    return [Failure(name=unnamed(verdict.name), text=f"{verdict.detail}\n{text}".strip())]
 
 
-def _origin(failure: Failure, made: Mapping[int, tuple[str, ...]]) -> int | None:
-    """The step that made a failure: it changed a file that the failure names, or that its test is named after."""
+def _origin(failure: Failure, made: Mapping[int, tuple[str, ...]], came_with: int | None) -> int | None:
+    """The step that made a failure: it came in with its merge, else it changed a file that the failure names, or that
+    its test is named after."""
+    if came_with in made:
+        return came_with
     for path in sorted(failure.files, key=is_test_file):
         makers = [number for number, files in made.items() if path in files]
         if makers:

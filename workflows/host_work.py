@@ -9,13 +9,12 @@ with workflow.unsafe.imports_passed_through():
     from activities.merging import Merging
     from activities.tasks import TaskWork
     from baton.findings import GateResult, GateSpec, not_run
+    from baton.gate_trail import NOT_COMPARED
     from baton.messages import GateResults, MergedStep, MergeStep, RunGates
     from workflows import policies
 
 if TYPE_CHECKING:
     from workflows.task_run import TaskRun
-
-NOT_COMPARED = {"summary": "", "output_tail": "", "details": ()}
 
 
 class HostWork:
@@ -36,6 +35,8 @@ class HostWork:
             **policies.GIT,
         )
         self._run.head = merged.commit
+        if merged.merged:
+            self._run.trail = self._run.trail.with_merge(step)
         return merged
 
     async def gates(

@@ -8,6 +8,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.assignments import integrator_assignment
     from baton.consistency import Agreement, Comparison, Settlement, compared, redo_steps, rulings_in, settled, shown
     from baton.findings import GateResult, GateVerdict, baseline_notes, compare
+    from baton.gate_trail import came_in
     from baton.merging import Resolution, with_resolutions
     from baton.messages import AgentResult, MergedStep
     from baton.plan import Plan
@@ -83,7 +84,7 @@ class Integration:
     async def _integrated(self, plan: Plan, comparison: Comparison) -> MergedStep | None:
         """The integrator's work on the result; None when no integrator may start. As often as a person has it done
         again where it does not merge."""
-        run, queue = self._run, MergeQueue(self._run, plan, asyncio.Semaphore(1), self._gates)
+        run, queue = self._run, MergeQueue(self._run, plan, asyncio.Semaphore(1))
         guidance: tuple[str, ...] = ()
         while await run.limits.hindrance(Role.INTEGRATOR) is None:
             assignment = integrator_assignment(
@@ -141,11 +142,12 @@ class Integration:
 
     async def _repaired(self, plan: Plan) -> Plan:
         """Have new failures repaired, round by round, with the gates after each; returns the plan as it is then."""
-        while steps := repair_steps(plan, self._run.results, self._verdicts, self._gates):
+        run = self._run
+        while steps := repair_steps(plan, run.results, self._verdicts, self._gates, came_in(run.after_merges)):
             if not workflow.patched(REPAIR):
                 break
-            mended = await repair(self._run, plan, steps)
-            plan = self._run.plan or plan
+            mended = await repair(run, plan, steps)
+            plan = run.plan or plan
             if not mended:
                 break
             await self._compare_gates(f"repaired-{steps[0].repair_round}")
@@ -157,6 +159,7 @@ class Integration:
         found = await self._run.host.gates(self._run.head, workspace, baseline, vanishing)
         self._gates, self._run.sizes = found.results, found.sizes
         self._run.verdicts = self._verdicts = tuple(compare(await self._base_gates(), self._gates))
+        self._run.checked(self._gates)
         for verdict in self._verdicts:
             word = str(verdict.status).replace("_", " ")
             self._run.happened(f"gate {verdict.name}: {word}" + (f" ({verdict.detail})" if verdict.detail else ""))

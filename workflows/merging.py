@@ -15,7 +15,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.plan import Plan, execution_order
     from workflows.settlement import Redo, Settlement, Work
     from workflows.task_run import TaskRun
-    from workflows.versions import MERGE_QUEUE
+    from workflows.versions import AFTER_MERGES, MERGE_QUEUE
 
 
 class MergeQueue:
@@ -30,7 +30,6 @@ class MergeQueue:
         self._waiting: list[tuple[int, int]] = []
         self._arrived = 0
         self._merging = False
-        self._known = known
 
     async def merge(self, work: Work) -> MergedStep | Redo:
         """Put the work on the result."""
@@ -59,29 +58,35 @@ class MergeQueue:
             before = self.run.head
             merged = await self.run.host.merge(work.branches, work.step, work.subject)
             if merged.merged and work.step is not None and self._checks and checked_on != before:
-                verdicts = await self.verdicts(merged.commit, f"merged-{work.step}", patient=False)
-                self.run.after_merges[work.step] = verdicts
-                for verdict in verdicts:
-                    if verdict.status is VerdictStatus.NEW_FAILURE:
-                        self.run.happened(f"gate {verdict.name} newly fails after step {work.step} was merged")
+                await self._check(work.step, merged.commit)
         return merged
 
-    async def verdicts(self, commit: str, workspace: str, *, patient: bool) -> tuple[GateVerdict, ...]:
-        """What the cheap gates say of a commit, against the result before it. Which ones are cheap is known from the
-        baseline: until it is there, nothing runs, unless the caller is `patient`."""
+    async def _check(self, step: int, commit: str) -> None:
+        """The cheap gates after a merge; not after the last one, since all gates follow on that very commit."""
         run = self.run
-        if patient and run.opened.gates:
-            await workflow.wait_condition(lambda: run.baseline is not None)
-        baseline = run.baseline or ()
+        others = (one.step for one in self.plan.plan if one.step != step)
+        goes_on = run.replan_wanted or run.renewal_due or any(other not in run.results for other in others)
+        if not goes_on and workflow.patched(AFTER_MERGES):
+            return
+        results, _ = await self._gates(commit, f"merged-{step}")
+        run.checked(results)
+
+    async def new_failures(self, commit: str, workspace: str) -> tuple[GateVerdict, ...]:
+        """Cheap gates that newly fail on a commit that is not on the result. Waits for the baseline."""
+        if self.run.opened.gates:
+            await workflow.wait_condition(lambda: self.run.baseline is not None)
+        results, known = await self._gates(commit, workspace)
+        return tuple(one for one in compare(known, results) if one.status is VerdictStatus.NEW_FAILURE)
+
+    async def _gates(self, commit: str, workspace: str) -> tuple[tuple[GateResult, ...], tuple[GateResult, ...]]:
+        """What the cheap gates say of a commit, and what they said of the result before. Which ones are cheap is known
+        from the baseline: until it is there, nothing runs."""
+        run, baseline = self.run, self.run.baseline or ()
         chosen = cheap_gates(run.opened.gates, baseline)
+        known = run.trail.known([gate.name for gate in chosen], baseline)
         if not chosen:
-            return ()
-        names = {gate.name for gate in chosen}
-        known = tuple(result for result in self._known or baseline if result.name in names)
-        now = (await run.host.gates(commit, workspace, known, chosen=chosen)).results
-        if not patient:
-            self._known = now
-        return tuple(compare(known, now))
+            return (), known
+        return (await run.host.gates(commit, workspace, known, chosen=chosen)).results, known
 
     @asynccontextmanager
     async def _turn(self, step: int) -> AsyncIterator[None]:

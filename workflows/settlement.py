@@ -14,7 +14,6 @@ with workflow.unsafe.imports_passed_through():
     from activities.merging import Merging
     from baton.assignments import resolver_assignment
     from baton.bounds import RESOLUTIONS, RESOLVER_ROUNDS
-    from baton.findings import VerdictStatus
     from baton.knowledge import Decision, entries
     from baton.merging import (
         AGENT,
@@ -198,12 +197,11 @@ class Settlement:
         settled = await self._settle(prepared, conflict, "agent")
         if settled.faults:
             return settled.faults
-        verdicts = await self._queue.verdicts(settled.commit, f"{self._workspace}-gates", patient=True)
+        failing = await self._queue.new_failures(settled.commit, f"{self._workspace}-gates")
         return tuple(
             f"gate {verdict.name} fails with this resolution and did not fail before it: "
             + ("; ".join(verdict.new_failures[:5]) or verdict.detail)
-            for verdict in verdicts
-            if verdict.status is VerdictStatus.NEW_FAILURE
+            for verdict in failing
         )
 
     async def _by_person(self, prepared: PreparedConflict, conflict: Conflict) -> str | Redo | None:

@@ -15,7 +15,8 @@ with workflow.unsafe.imports_passed_through():
     from baton.bounds import PLANS
     from baton.durations import format_duration
     from baton.estimates import Estimate, plan_estimate
-    from baton.findings import GateResult, GateVerdict
+    from baton.findings import GateResult, GateVerdict, VerdictStatus
+    from baton.gate_trail import INTEGRATOR, GateTrail
     from baton.knowledge import Knowledge
     from baton.ledger import ItemRecord
     from baton.messages import (
@@ -98,6 +99,7 @@ class TaskRun:
         self.limits = Limits(self)
         self.notices = Notices(self)
         self.after_merges: dict[int, tuple[GateVerdict, ...]] = {}
+        self.trail = GateTrail()
         self.resolutions = 0
         self.again: dict[int, Redone] = {}
         self.conflicts: dict[int, WaitingConflict] = {}
@@ -150,6 +152,17 @@ class TaskRun:
             tip = self.chain_ends.pop(label).commit
             if not is_unmerged:
                 self.merged[label] = tip
+
+    def checked(self, results: tuple[GateResult, ...]) -> None:
+        """Gates ran on the result as it is: what newly fails came in with the step that was merged since, if only one
+        was; that is told."""
+        self.trail, found = self.trail.with_results(results, self.baseline or ())
+        for step, verdicts in found.items():
+            # The newest word on a failure stands last.
+            self.after_merges[step] = (*self.after_merges.pop(step, ()), *verdicts)
+            for verdict in verdicts:
+                if verdict.status is VerdictStatus.NEW_FAILURE and step != INTEGRATOR:
+                    self.happened(f"gate {verdict.name} newly fails since step {step} was merged")
 
     def set_limits(self, change: LimitsChange) -> tuple[tuple[str, Direction], ...]:
         """Other limits from now on; what the chains that run are to be told of it."""
@@ -208,6 +221,7 @@ class TaskRun:
         self.knowledge, self.handoffs = knowledge_of(progress), list(progress.handoffs)
         self.baseline, self.verdicts = progress.baseline, progress.verdicts
         self.after_merges, self.resolutions = dict(progress.after_merges), progress.resolutions
+        self.trail = progress.trail
         self.sizes_before, self.sizes = progress.sizes_before, progress.sizes
         limit = self.opened.settings.limits.duration
         self.time_is_up = limit is not None and self.active >= limit
@@ -269,6 +283,7 @@ class TaskRun:
             handoffs=tuple(self.handoffs),
             baseline=self.baseline,
             after_merges=dict(self.after_merges),
+            trail=self.trail,
             resolutions=self.resolutions,
             again=dict(self.again),
             conflicts=dict(self.conflicts),

@@ -35,3 +35,6 @@ MERGE_QUEUE = "merge-queue"
 
 PAUSE_ENDS_FIRST = "pause-ends-first"
 """A pause of the provider is taken back before those who wait are told."""
+
+AFTER_MERGES = "after-merges"
+"""No cheap gates run after the last merge: all gates follow on that very commit."""

@@ -121,3 +121,13 @@ def test_very_many_files_are_not_listed():
     assert len(step.repairs) == 50
     assert len(step.description) < 10_000
     assert "and 40 more" in step.description
+
+
+def test_a_failure_goes_to_the_step_that_it_came_in_with_whatever_it_names() -> None:
+    verdict = failing(Failure(name="a", files=("src/calc.py",)), Failure(name="b", files=("src/calc.py",)))
+    came = {("tests", "a"): 2, ("tests", "b"): 2, ("lint", "b"): 1}
+    (step,) = repair_steps(PLAN, results(), (verdict,), (), came)
+    assert (step.agent_type, step.depends_on) == ("writer", (2,))
+    assert set(step.owns) == {"src/calc.py", "docs/a.md", "src/b.py"}
+    unknown = repair_steps(PLAN, results(), (verdict,), (), {("tests", "a"): 0, ("tests", "b"): 9})
+    assert [step.agent_type for step in unknown] == ["converter"]

@@ -13,7 +13,7 @@ import yaml
 from temporalio.client import WorkflowFailureError
 from temporalio.worker import ExecuteActivityInput
 
-from baton.messages import MergeStep, TaskInput
+from baton.messages import MergeStep, RunGates, TaskInput
 from baton.plan import DraftStep, PlanDraft
 from baton.states import StepStatusWord, TaskState
 from baton.status import AttentionItem, TaskResult
@@ -401,5 +401,37 @@ async def test_a_merge_that_is_clean_and_breaks_a_gate_is_told_at_once(rig: Rig)
         handle = await rig.start(given)
         result = await handle.result()
         told = await happenings(handle)
-    assert "gate callers newly fails after step" in told
+    assert "gate callers newly fails since step" in told
     assert not result.ready
+
+
+async def test_a_failure_is_repaired_by_the_type_that_made_it_and_no_gate_runs_twice_on_a_commit(rig: Rig) -> None:
+    """The gate names nothing, so only the runs between the merges tell who it was."""
+    gate = {"name": "size", "command": "test $(wc -l < m.ini) = 1", "kind": "lint"}
+    given = conflicting(
+        rig,
+        [
+            "append `# one\\n` to `m.py`",
+            "append `two\\n` to `m.txt`, append `more\\n` to `m.ini`",
+            "append `# three\\n` to `other.py`",
+        ],
+        gates=[gate],
+    ).model_copy(update={"integration": True})
+    assert given.plan is not None
+    steps = [step.model_copy(update={"agent_type": f"type-{step.step}"}) for step in given.plan.plan]
+    given = given.model_copy(update={"plan": given.plan.model_copy(update={"plan": tuple(steps)})})
+    ran: list[str] = []
+
+    async def around(attempt: Attempt, called: ExecuteActivityInput) -> Any:
+        if isinstance(called.args[0], RunGates):
+            ran.append(called.args[0].commit)
+        return await attempt()
+
+    with rig.api(StandIn()), rig.around(around):
+        handle = await rig.start(given)
+        result = await handle.result()
+        told = await happenings(handle)
+    plan = json.loads((Path(result.artifacts) / "plan.json").read_text())["plan"]
+    assert [step["agent_type"] for step in plan if step["repair_round"]] == ["type-2"]
+    assert "m.ini" in plan[3]["owns"]
+    assert len(ran) == len(set(ran)) == 4, told
