@@ -1,13 +1,14 @@
 """What is in a repository, as bounded text for the planner: the same text for the same commit, whatever its size.
 
-Only git is asked (names, sizes, lines of a commit), so that 20 000 files take a second; what does not fit is
-counted, never dropped in silence.
+Only git is asked, and for names and sizes alone: counting the lines of all files would mean to read them all. What
+does not fit is counted, never dropped in silence.
 """
 
+import heapq
+import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from activities.git import path_text, split
 from activities.repository import PrivateRepository
@@ -35,15 +36,20 @@ _TEST_FOLDERS = frozenset(("test", "tests", "__tests__", "spec", "specs", "testi
 _READMES = ("readme.md", "readme.rst", "readme.txt", "readme")
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(NamedTuple):
+    """A file of the commit. Bytes of its path that are no UTF-8 stand as git's arguments have them."""
+
     path: str
     size_bytes: int
-    lines: int | None
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
 
     @property
     def suffix(self) -> str:
-        return PurePosixPath(self.path).suffix.lstrip(".").lower()
+        stem, _, suffix = self.name.rpartition(".")
+        return suffix.lower() if stem.strip(".") else ""
 
 
 async def survey(repository: PrivateRepository, commit: str) -> str:
@@ -53,89 +59,99 @@ async def survey(repository: PrivateRepository, commit: str) -> str:
         return "The repository has no files."
     sections = [
         _totals(files),
-        _list("Languages, by lines", _languages(files), _LANGUAGES),
+        _list("Languages, by size", _languages(files), _LANGUAGES),
         _list("Top folders, by number of files", _folders(files), _FOLDERS),
         _list("Manifests and guidance", [_shown(file.path) for file in _manifests(files)], _MANIFESTS),
         _list("Test folders", _test_folders(files), _TESTS),
-        _list("Largest files", _largest(files), _LARGEST),
+        _list("Largest files", await _largest(repository, commit, files), _LARGEST, len(files)),
         *[
             await _head(repository, commit, file.path, MANIFEST_CHARACTERS)
             for file in _manifests(files)[:_SHOWN_MANIFESTS]
         ],
         *[await _head(repository, commit, name, README_CHARACTERS) for name in _readme(files)],
-        _list("All files" if len(files) <= _FILES else "Files", [_shown(file.path) for file in files], _FILES),
+        _list("All files" if len(files) <= _FILES else "Files", _first(files), _FILES, len(files)),
     ]
     return _fitted([section for section in sections if section])
 
 
 async def _files(repository: PrivateRepository, commit: str) -> list[_File]:
-    git = repository.git()
-    sizes: dict[bytes, int] = {}
-    for entry in split(await git.output("ls-tree", "-r", "-z", "--long", commit)):
-        description, _, path = entry.partition(b"\t")
-        mode, _, _, size = description.split()
-        if mode != b"160000":
-            sizes[path] = int(size)
-    # Against the empty tree every line is an added one, so git counts them in one pass.
-    empty = await git.text("hash-object", "-t", "tree", "--stdin", stdin=b"")
-    flags = ("--numstat", "-z", "-r", "--no-renames")
-    lines: dict[bytes, int] = {}
-    for entry in split(await git.output("diff-tree", *flags, empty, commit, "--")):
-        added, _, path = entry.split(b"\t", 2)
-        if added != b"-":
-            lines[path] = int(added)
-    return [_File(path_text(path), size, lines.get(path)) for path, size in sorted(sizes.items())]
+    """Sorted as git does; submodules are not files."""
+    listed = await repository.git().output("ls-tree", "-r", "-z", "--long", commit)
+    entries = (entry.partition("\t") for entry in listed.decode("utf-8", "surrogateescape").split("\0") if entry)
+    sizes = ((facts.rpartition(" ")[2], path) for facts, _, path in entries)
+    return [_File(path, int(size)) for size, path in sizes if size != "-"]
 
 
 def _totals(files: Sequence[_File]) -> str:
-    lines = sum(file.lines or 0 for file in files)
-    binary = sum(file.lines is None and file.size_bytes > 0 for file in files)
-    size = sum(file.size_bytes for file in files)
-    return f"{len(files)} files, {lines} lines, {_size(size)}" + (f", {binary} of them binary" if binary else "")
+    return f"{len(files)} files, {_size(sum(file.size_bytes for file in files))}"
 
 
 def _languages(files: Iterable[_File]) -> list[str]:
     totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for file in files:
-        total = totals[LANGUAGES.get(file.suffix) or (f".{file.suffix}" if file.suffix else "(no extension)")]
+        total = totals[file.suffix]
         total[0] += 1
-        total[1] += file.lines or 0
-    ordered = sorted(totals.items(), key=lambda item: (-item[1][1], -item[1][0], item[0]))
-    return [f"{_shown(name)}: {count} files, {lines} lines" for name, (count, lines) in ordered]
+        total[1] += file.size_bytes
+    named: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for suffix, (count, size) in totals.items():
+        total = named[LANGUAGES.get(suffix) or (f".{suffix}" if suffix else "(no extension)")]
+        total[0] += count
+        total[1] += size
+    ordered = sorted(named.items(), key=lambda item: (-item[1][1], -item[1][0], item[0]))
+    return [f"{_shown(name)}: {count} files, {_size(size)}" for name, (count, size) in ordered]
 
 
 def _folders(files: Iterable[_File]) -> list[str]:
     """Folders of the first two levels."""
     counts: Counter[str] = Counter()
-    for file in files:
-        parts = file.path.split("/")[:-1]
-        counts.update({"/".join(parts[:depth]) + "/" for depth in (1, 2) if len(parts) >= depth} or {"(top level)"})
+    for parts, count in _by_folder(files).items():
+        counts.update(
+            dict.fromkeys({"/".join(parts[:depth]) + "/" for depth in (1, 2) if len(parts) >= depth}, count)
+            or {"(top level)": count}
+        )
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [f"{_shown(name)}: {count}" for name, count in ordered]
 
 
+def _by_folder(files: Iterable[_File]) -> dict[tuple[str, ...], int]:
+    """How many files lie in each folder itself; the top level is empty."""
+    counts = Counter(file.path.rpartition("/")[0] for file in files)
+    return {tuple(folder.split("/")) if folder else (): count for folder, count in counts.items()}
+
+
 def _manifests(files: Iterable[_File]) -> list[_File]:
-    found = [file for file in files if PurePosixPath(file.path).name in MANIFESTS]
+    found = [file for file in files if file.name in MANIFESTS]
     return sorted(found, key=lambda file: (file.path.count("/"), file.path))
 
 
 def _test_folders(files: Iterable[_File]) -> list[str]:
     counts: Counter[str] = Counter()
-    for file in files:
-        parts = file.path.split("/")[:-1]
+    for parts, count in _by_folder(files).items():
         first = next((index for index, part in enumerate(parts) if part.lower() in _TEST_FOLDERS), None)
         if first is not None:
-            counts["/".join(parts[: first + 1]) + "/"] += 1
+            counts["/".join(parts[: first + 1]) + "/"] += count
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [f"{_shown(name)}: {count} files" for name, count in ordered]
 
 
-def _largest(files: Iterable[_File]) -> list[str]:
-    ordered = sorted(files, key=lambda file: (-file.size_bytes, file.path))
+async def _largest(repository: PrivateRepository, commit: str, files: Sequence[_File]) -> list[str]:
+    """Of these, and of them alone, the lines are counted."""
+    largest = heapq.nsmallest(_LARGEST, files, key=lambda file: (-file.size_bytes, file.path))
+    git = repository.git()
+    # Against the empty tree every line is an added one.
+    empty = await git.text("hash-object", "-t", "tree", "--stdin", stdin=b"")
+    paths = [file.path for file in largest]
+    counted = await git.output("diff-tree", "--numstat", "-z", "-r", "--no-renames", empty, commit, "--", *paths)
+    lines = {os.fsdecode(path): added for added, _, path in (entry.split(b"\t", 2) for entry in split(counted))}
+    shown = {file: lines.get(file.path, b"0").decode() for file in largest}
     return [
-        f"{_shown(file.path)}: {_size(file.size_bytes)}, {'binary' if file.lines is None else f'{file.lines} lines'}"
-        for file in ordered
+        f"{_shown(file.path)}: {_size(file.size_bytes)}, {'binary' if count == '-' else f'{count} lines'}"
+        for file, count in shown.items()
     ]
+
+
+def _first(files: Sequence[_File]) -> list[str]:
+    return [_shown(file.path) for file in files[:_FILES]]
 
 
 def _readme(files: Iterable[_File]) -> list[str]:
@@ -154,10 +170,12 @@ async def _head(repository: PrivateRepository, commit: str, path: str, character
     return f"Beginning of {_shown(path)}:\n" + "\n".join(f"  {line}" for line in shown.splitlines()) + rest
 
 
-def _list(title: str, lines: Sequence[str], most: int) -> str:
+def _list(title: str, lines: Sequence[str], most: int, total: int | None = None) -> str:
+    """The first `most` of the lines; `total` is their number where not all are given."""
     if not lines:
         return ""
-    more = [f"  … and {len(lines) - most} more"] if len(lines) > most else []
+    left = (len(lines) if total is None else total) - most
+    more = [f"  … and {left} more"] if left > 0 else []
     return "\n".join([f"{title}:", *(f"  {line}" for line in lines[:most]), *more])
 
 
@@ -179,6 +197,7 @@ def _fitted(sections: Sequence[str]) -> str:
 
 def _shown(path: str) -> str:
     """A path on one line, cut when it is absurdly long."""
+    path = path_text(os.fsencode(path))
     text = path if path.isprintable() else repr(path)
     return text if len(text) <= 160 else f"{text[:100]}…{text[-50:]}"
 

@@ -51,8 +51,8 @@ async def test_a_small_repository(tmp_path):
         },
     )
     assert text.startswith("7 files, ")
-    assert "1 of them binary" in text
-    assert "Python: 4 files, 5 lines" in text
+    assert "Python: 4 files, 9 B" in text
+    assert "src/boltons/cache.py: 6 B, 3 lines" in text
     assert "src/boltons/: 2" in text
     assert "tests/: 1 files" in text
     assert "src/boltons/data.bin: 5 kB, binary" in text
@@ -69,7 +69,7 @@ async def test_20_000_files_fit_and_what_is_left_out_is_counted(tmp_path):
         )
     text = await surveyed(tmp_path, tree="".join(lines))
     assert len(text.encode()) <= LIMIT_BYTES
-    assert text.startswith("20000 files, 40000 lines")
+    assert text.startswith("20000 files, 80 kB")
     assert re.search(r"… and \d+ more", text)
 
 
@@ -87,3 +87,10 @@ async def test_absurd_content_stays_bounded(tmp_path):
 
 async def test_no_files(tmp_path):
     assert await surveyed(tmp_path) == "The repository has no files."
+
+
+async def test_a_name_that_is_no_utf_8_is_shown_and_its_lines_counted(tmp_path):
+    text = await surveyed(tmp_path, files={os.fsdecode(b"caf\xe9/na\xefve.py"): b"a\nb\n", "b.py": b"\0" * 9})
+    assert "caf\\xe9/na\\xefve.py: 4 B, 2 lines" in text
+    assert "caf\\xe9/: 1" in text
+    assert "b.py: 9 B, binary" in text
