@@ -31,14 +31,14 @@ async def clone(facts: SourceFacts, target: Path, environment: Mapping[str, str]
     source = str(facts.top_level or facts.source)
     kind = ("--local",) if facts.top_level else ()
     private = Git(target, environment, options=(f"--git-dir={target}",), keep_open=(lock,))
-    flags = ("--bare", *kind, "--template=", "--origin=user", "--quiet")
+    settings = [part for name, value in _settings(facts).items() for part in ("--config", f"{name}={value}")]
+    flags = ("--bare", *kind, "--template=", "--origin=user", "--quiet", *settings)
     try:
         await reader.output("clone", *flags, "--", source, str(target), time_limit=TIME_LIMIT)
         await private.output("remote", "remove", "user")
         if await private.commit(facts.base_commit) is None:
             await _fetch_base(facts, source, reader, target)
         await _arrange_refs(private, facts.base_commit)
-        await _configure(private, facts)
     except GitError as error:
         raise BadRepository(f"{without_credentials(facts.source)} cannot be cloned: {error.stderr}") from error
     (target / "info").mkdir(exist_ok=True)
@@ -63,8 +63,8 @@ async def _arrange_refs(private: Git, base: str) -> None:
     await private.output("update-ref", "--stdin", stdin=f"create {BASE} {base}\ncreate {RESULT} {base}\n".encode())
 
 
-async def _configure(private: Git, facts: SourceFacts) -> None:
-    settings = {
+def _settings(facts: SourceFacts) -> dict[str, str]:
+    return {
         "user.name": facts.identity.name,
         "user.email": facts.identity.email,
         # For the git that models and gates call in a workspace, with the user's own configuration.
@@ -75,5 +75,3 @@ async def _configure(private: Git, facts: SourceFacts) -> None:
         "gc.auto": "0",
         "maintenance.auto": "false",
     }
-    for name, value in settings.items():
-        await private.output("config", name, value)

@@ -82,8 +82,11 @@ def _repository(folder: Path) -> Path:
         for file in range(FILES_EACH):
             (place / f"f{file}.py").write_text(f"value = {number * FILES_EACH + file}\n", encoding="utf-8")
     git(folder, "init", "-q", "-b", "main")
+    git(folder, "config", "gc.auto", "0")
     git(folder, "add", "-A")
     git(folder, "commit", "-qm", "as it was")
+    # As git itself does after so many objects; beside the measurements it would take part in them.
+    git(folder, "gc", "--quiet")
     return folder
 
 
