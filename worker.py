@@ -98,11 +98,11 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
     program = await find_sandbox()
     sandbox = Sandbox(program) if program else None
     searchable = await ensure_search_attributes(client)
-    opening = Opening(tasks, model, host_queue, Path.home(), searchable=searchable)
+    opening = Opening(tasks, model, credentials, host_queue, Path.home(), searchable=searchable)
     task_work = TaskWork(tasks, credentials, sandbox)
     merging = Merging(tasks)
     run_steps = RunSteps(tasks, credentials, sandbox)
-    agents = Agents(tasks, model, sandbox, credentials)
+    agents = Agents(tasks, model, credentials, sandbox)
     turns = Turns(tasks, model, credentials, sandbox)
     on_host: list[Callable[..., Any]] = [
         task_work.expand_plan,
@@ -118,7 +118,7 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
         opening.discard_task,
         Notifying(tasks, credentials).notify_person,
         Routing(tasks, model).route,
-        Synthesizing(tasks, model).summarize,
+        Synthesizing(tasks, model, credentials).summarize,
         run_steps.run_commands,
         agents.open_agent,
         agents.close_agent,

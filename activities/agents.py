@@ -10,7 +10,6 @@ from activities.agent_numbers import agent_number
 from activities.artifacts import Artifacts
 from activities.conversations import Conversations
 from activities.credentials import Credentials
-from activities.disk_secrets import secrets_below
 from activities.inheritance import inherit
 from activities.model import Model, ModelError
 from activities.predecessor import Predecessor
@@ -34,7 +33,7 @@ from baton.merging import conflict_ownership
 from baton.messages import Assignment, CloseAgent, ClosedAgent, OpenedAgent
 from baton.plan import Plan
 from baton.pricing import Usage
-from baton.redaction import redacted
+from baton.redaction import masked_value, redacted
 from baton.roles import WRITING_ROLES, Role, agent_id
 from baton.step_outputs import SHOWN_CHARACTERS, address, output_of
 from baton.tool_schemas import tools_for
@@ -46,9 +45,7 @@ CHANGED_KEPT = 300
 class Agents:
     """Opens and closes agents."""
 
-    def __init__(
-        self, tasks: Tasks, model: Model, sandbox: Sandbox | None = None, credentials: Credentials | None = None
-    ) -> None:
+    def __init__(self, tasks: Tasks, model: Model, credentials: Credentials, sandbox: Sandbox | None = None) -> None:
         self._tasks = tasks
         self._model = model
         self._sandbox = sandbox
@@ -81,8 +78,11 @@ class Agents:
             disallowed=kind.disallowed_tools if kind else (),
         )
         guidance = folder.record.guidance
-        context, diff = await _context(folder, assignment), await self._diff(folder, assignment)
-        texts = [guidance, assignment_message(assignment_fields(assignment, inheritance.lines, context, diff))]
+        secrets = await self._secrets(folder, assignment)
+        context, diff = await _context(folder, assignment), await self._diff(folder, assignment, secrets)
+        # Guidance and answers come from people, as other clients than ours sent them.
+        told = masked_value(assignment_fields(assignment, inheritance.lines, context, diff), secrets)
+        texts = [guidance, assignment_message(told)]
         owned, owns = _owned(folder, assignment)
         opening = Opening(
             agent_id=_id(assignment),
@@ -138,21 +138,23 @@ class Agents:
         file = None
         unfinished = request.successor or request.reason is not HandoffReason.SUBTASK_COMPLETE
         if unfinished and folder.record.opened.settings.persist_state:
-            file = await asyncio.to_thread(Artifacts(folder.artifacts).write_handoff, manifest)
+            artifacts = Artifacts(folder.artifacts, await self._secrets(folder, assignment))
+            file = await asyncio.to_thread(artifacts.write_handoff, manifest)
         submission = facts.submission
         if submission is not None and submission.tool == "submit_plan":
             return ClosedAgent(manifest=manifest, file=file, plan=Plan.model_validate(submission.input))
         kept = () if request.successor else tuple(changed[:CHANGED_KEPT])
         return ClosedAgent(manifest=manifest, file=file, submission=submission, changed=kept)
 
-    async def _diff(self, folder: TaskFolder, assignment: Assignment) -> str:
+    async def _secrets(self, folder: TaskFolder, assignment: Assignment) -> frozenset[str]:
+        return await self._credentials.secrets_around(folder.workspace(assignment.workspace), folder.checkout)
+
+    async def _diff(self, folder: TaskFolder, assignment: Assignment, secrets: frozenset[str]) -> str:
         """What a reviewer is to judge, with secrets masked; empty for other roles."""
         if assignment.subject is None:
             return ""
         text = await folder.repository.diff(assignment.subject.since, assignment.start_commit)
-        on_disk = await asyncio.to_thread(secrets_below, folder.workspace(assignment.workspace))
-        known = self._credentials.secrets() if self._credentials else ()
-        return cut_middle(redacted(text, on_disk | set(known)), hint="read the files").text
+        return cut_middle(redacted(text, secrets), hint="read the files").text
 
     async def _with_context(self, folder: TaskFolder, assignment: Assignment, beat: Pulse) -> tuple[Assignment, Usage]:
         """The assignment with what its manifest must say; asked of the predecessor where it does not."""
@@ -185,8 +187,7 @@ class Agents:
         if branch is not None and (wanted := _begins_at(assignment)):
             await folder.repository.put_back(workspace, wanted)
         if assignment.generation == 1 or is_new:
-            secrets = self._credentials.secrets() if self._credentials else ()
-            await prepare_workspace(folder, workspace, self._sandbox, secrets)
+            await prepare_workspace(folder, workspace, self._sandbox, self._credentials.secrets())
         commit, _ = await folder.repository.head(workspace)
         return commit
 

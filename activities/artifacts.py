@@ -20,6 +20,7 @@ from baton.layout import ISSUES
 from baton.manifest import Manifest
 from baton.messages import Artifact
 from baton.plan import Plan
+from baton.redaction import masked_value
 from baton.report import plan_artifacts
 from baton.reviewing import with_decisions
 from baton.run_facts import FILES, HANDOFFS, run_facts
@@ -31,10 +32,11 @@ HANDOFF_NAME = re.compile(r"agent-(\d+)-handoff\.json")
 
 
 class Artifacts:
-    """The artifacts of one task below `folder`."""
+    """The artifacts of one task below `folder`. `secrets` get into no file: a person may have told one to the task."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, secrets: frozenset[str] = frozenset()) -> None:
         self._folder = folder
+        self._secrets = secrets
 
     def create(self) -> None:
         """Make the folder. Raises FileExistsError when the task already has one with files in it."""
@@ -62,14 +64,14 @@ class Artifacts:
         if artifact.name == ISSUES and path.exists():
             artifact = artifact.model_copy(update={"value": with_decisions(artifact.value, _issues_in(path))})
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.write_text(_rendered(artifact), encoding="utf-8")
+        temporary.write_text(self._rendered(artifact), encoding="utf-8")
         temporary.replace(path)
 
     def write_plan(self, plan: Plan) -> None:
         """Write `plan.json` and the specs of its steps; an earlier plan that differs becomes `plan.<n>.json`."""
         current = self._folder / "plan.json"
         artifacts = plan_artifacts(plan)
-        if current.exists() and current.read_text(encoding="utf-8") != _rendered(artifacts[0]):
+        if current.exists() and current.read_text(encoding="utf-8") != self._rendered(artifacts[0]):
             numbers = (path.name.split(".")[1] for path in self._folder.glob("plan.*.json"))
             number = 1 + max((int(number) for number in numbers if number.isdigit()), default=0)
             current.replace(self._folder / f"plan.{number}.json")
@@ -89,6 +91,9 @@ class Artifacts:
         page = files("baton.timeline_page")
         frame = {part: page.joinpath(name).read_text(encoding="utf-8") for part, name in FRAME_FILES.items()}
         return render(run_facts(task_id, texts), Frame(**frame))
+
+    def _rendered(self, artifact: Artifact) -> str:
+        return _rendered(artifact.model_copy(update={"value": masked_value(artifact.value, self._secrets)}))
 
     def write_handoff(self, manifest: Manifest) -> str:
         """Write `agent-<n>-handoff.json`, `n` in order of time; returns its name."""

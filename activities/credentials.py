@@ -4,11 +4,13 @@
 environment counts. Their values, and those of other credentials in the environment, are masked in every tool result.
 """
 
+import asyncio
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from activities.disk_secrets import secrets_below
 from activities.telemetry_wanted import header_values, saved_headers
 from baton.environment import COLLECTOR_CREDENTIALS, MODEL_CREDENTIALS
 from baton.redaction import is_secret_name, is_secret_value, url_password
@@ -42,3 +44,7 @@ class Credentials:
         own |= {name: url_password(value) or "" for name, value in current.items() if name.endswith("_URL")}
         own |= {value: value for value in self._of_collector()}
         return tuple(sorted({value for value in own.values() if is_secret_value(value)}))
+
+    async def secrets_around(self, *folders: Path | None) -> frozenset[str]:
+        """Those, and what lies in `.env`-like files and private keys below these folders."""
+        return frozenset(self.secrets()) | await asyncio.to_thread(secrets_below, *folders)

@@ -15,11 +15,10 @@ from temporalio import activity
 from activities import commands
 from activities.child_environment import child_environment
 from activities.credentials import Credentials
-from activities.disk_secrets import secrets_below
 from activities.pulse import pulse
 from activities.task_folder import Tasks
 from baton.messages import Notified, Notify
-from baton.redaction import redacted
+from baton.redaction import redacted, without_secrets
 
 DESKTOP = "desktop"
 """The value of the setting that stands for the notifications of the system."""
@@ -44,6 +43,8 @@ class Notifying:
         chosen = folder.record.opened.settings.notify
         if not chosen:
             return Notified()
+        secrets = await self._credentials.secrets_around(folder.checkout)
+        request = without_secrets(request, secrets)
         command = _desktop(request) if chosen == DESKTOP else chosen
         if command is None:
             return Notified(fault="no program to notify the desktop was found: notify-send, or osascript on macOS")
@@ -62,8 +63,7 @@ class Notifying:
             return Notified(fault=f"it took longer than {TIME_LIMIT.seconds} s and was ended")
         if result.exit_code == 0:
             return Notified()
-        secrets = await asyncio.to_thread(secrets_below, folder.checkout)
-        output = await asyncio.to_thread(redacted, result.output, secrets | set(self._credentials.secrets()))
+        output = await asyncio.to_thread(redacted, result.output, secrets)
         told = " ".join(output.split())[-FAULT_CHARACTERS:]
         return Notified(fault=f"it ended with {result.exit_code}" + (f": {told}" if told else ""))
 

@@ -14,6 +14,7 @@ from activities import lfs
 from activities.agent_type_files import agent_types_at
 from activities.artifacts import Artifacts
 from activities.child_environment import child_environment
+from activities.credentials import Credentials
 from activities.gates import discover
 from activities.guidance_files import guidance_for
 from activities.locking import exclusive
@@ -37,6 +38,7 @@ from baton.messages import (
 from baton.names import BAD_INPUT
 from baton.permissions import Permissions
 from baton.redaction import redacted
+from baton.secret_forms import known
 from baton.settings import Layer, Settings, SettingsFaults, permissions_of, resolve
 from baton.settings_view import without_effect
 from baton.traceparent import caller_of
@@ -52,12 +54,21 @@ class BadInputError(ApplicationError):
         super().__init__(message, type=BAD_INPUT, non_retryable=True)
 
 
+UNFIT_TEXT = (
+    "the task holds a value that is a secret here (of a .env-like file, a private key, or the worker's environment), "
+    "and its text is stored: take it out, and name the setting instead"
+)
+
+
 class Opening:
     """Activities that make a task and remove it. `host_queue` is this host's task queue."""
 
-    def __init__(self, tasks: Tasks, model: Model, host_queue: str, home: Path, *, searchable: bool) -> None:
+    def __init__(
+        self, tasks: Tasks, model: Model, credentials: Credentials, host_queue: str, home: Path, *, searchable: bool
+    ) -> None:
         self._tasks = tasks
         self._model = model
+        self._credentials = credentials
         self._host_queue = host_queue
         self._home = home
         self._searchable = searchable
@@ -74,6 +85,8 @@ class Opening:
             if request.input.resume:
                 return await self._reopen(folder, request)
             facts = await self._inspect(folder, request.input)
+            if known(await self._credentials.secrets_around(facts.top_level)).found_in(request.input.task):
+                raise BadInputError(UNFIT_TEXT)
             settings, layers = self._settings(request.input, facts)
             artifacts = _artifacts_path(facts, settings, request.task_id, folder)
             self._refuse_used_id(folder, artifacts)

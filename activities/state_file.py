@@ -7,6 +7,7 @@ from pathlib import Path
 
 from activities.store import Store, write_atomically
 from baton.progress import Progress, after
+from baton.redaction import without_secrets
 
 
 class StateFile:
@@ -23,9 +24,12 @@ class StateFile:
         except (FileNotFoundError, ValueError):
             return None
 
-    def take(self, new: Progress, *, for_next_run: bool = False) -> Progress:
-        """Fold in what is new; returns the whole. Raises `OtherRevisionError` when it does not fit what is here."""
-        whole = after(self.current(), new)
+    def take(self, new: Progress, *, for_next_run: bool = False, secrets: frozenset[str] = frozenset()) -> Progress:
+        """Fold in what is new, without secrets that a person told to the task; returns the whole.
+
+        Raises `OtherRevisionError` when it does not fit what is here.
+        """
+        whole = after(self.current(), without_secrets(new, secrets))
         data = whole.model_dump_json().encode()
         if for_next_run:
             self._store.enter(_key(whole.revision), data)

@@ -4,6 +4,7 @@ import hashlib
 
 from temporalio import activity
 
+from activities.credentials import Credentials
 from activities.errors import Reaction
 from activities.inheritance import submitted_summary
 from activities.model import Model, ModelError
@@ -14,6 +15,7 @@ from activities.telemetry import working
 from activities.trace import Teller
 from baton.first_message import assignment_message
 from baton.pricing import Usage
+from baton.redaction import masked_value
 from baton.roles import Role
 from baton.synthesis import ATTEMPTS, SUMMARIZER, Synthesis, SynthesisFacts, assignment, checked
 
@@ -21,16 +23,18 @@ from baton.synthesis import ATTEMPTS, SUMMARIZER, Synthesis, SynthesisFacts, ass
 class Synthesizing:
     """The summarizer's one call for the report."""
 
-    def __init__(self, tasks: Tasks, model: Model) -> None:
+    def __init__(self, tasks: Tasks, model: Model, credentials: Credentials) -> None:
         self._tasks = tasks
         self._model = model
+        self._credentials = credentials
 
     @activity.defn(name="summarize")
     async def summarize(self, facts: SynthesisFacts) -> Synthesis:
         """The summary as far as it agrees with the facts; without one, why, and what it cost all the same."""
         folder = self._tasks.folder(facts.task_id)
         folder.require()
-        message = assignment_message(assignment(facts))
+        secrets = await self._credentials.secrets_around(folder.checkout)
+        message = assignment_message(masked_value(assignment(facts), secrets))
         request = short_request(folder, message, asker=SUMMARIZER, tools_of=Role.SUMMARIZER, prompt_name="synthesis")
         key = f"{activity.info().workflow_run_id}/summary/{hashlib.sha256(message.encode()).hexdigest()}"
         call = ShortCall(key, Teller(SUMMARIZER, Role.SUMMARIZER, 1), request)

@@ -1,7 +1,6 @@
 """The work of a task outside its agents: planning aids, gates, publishing, files for people."""
 
 import asyncio
-from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
@@ -24,7 +23,6 @@ from activities.trace import TaskTrace
 from activities.workspace_lock import workspace_lock
 from activities.workspaces import prepare_workspace
 from baton.expansion import expand
-from baton.findings import GateResult
 from baton.gate_configuration import scripts_of
 from baton.messages import (
     Artifact,
@@ -39,7 +37,7 @@ from baton.messages import (
 from baton.names import OTHER_REVISION
 from baton.plan import Plan, PlanFaults
 from baton.progress import LoadedProgress, LoadProgress, OtherRevisionError, Progress, SaveProgress
-from baton.redaction import redacted
+from baton.redaction import without_secrets
 from baton.report import progress_artifacts
 
 
@@ -69,9 +67,10 @@ class TaskWork:
     async def settle_plan(self, request: SettlePlan) -> None:
         """Make the plan that runs known to this host, and to people; an earlier one keeps a number."""
         folder = self._tasks.folder(request.task_id)
+        secrets = await self._credentials.secrets_around(folder.checkout)
         await asyncio.to_thread(folder.write_plan, request.plan)
         if folder.record.opened.settings.persist_state:
-            artifacts = Artifacts(folder.artifacts)
+            artifacts = Artifacts(folder.artifacts, secrets)
             await asyncio.to_thread(artifacts.write_plan, request.plan)
             task = Artifact(name="task.md", form="text", value=folder.record.input.task + "\n")
             await asyncio.to_thread(artifacts.write, task)
@@ -91,8 +90,7 @@ class TaskWork:
             integrity = await restore_configuration(repository, workspace, base, request.commit, changed, plan, scripts)
             changes = await suite_changes(repository, base, request.commit, changed)
             await prepare_workspace(folder, workspace, self._sandbox, self._credentials.secrets())
-            secrets = await asyncio.to_thread(secrets_below, workspace, folder.checkout)
-            secrets |= set(self._credentials.secrets())
+            secrets = await self._credentials.secrets_around(workspace, folder.checkout)
             place = Place(
                 workspace,
                 record.environment,
@@ -128,10 +126,12 @@ class TaskWork:
         """Keep what is new of the progress, and write files for people."""
         folder = self._tasks.folder(request.task_id)
         settings = folder.record.opened.settings
-        artifacts, wanted = Artifacts(folder.artifacts), list(request.artifacts)
+        wanted = list(request.artifacts)
         async with pulse("writing"):
+            secrets = await self._credentials.secrets_around(folder.checkout)
+            artifacts = Artifacts(folder.artifacts, secrets)
             if request.progress is not None:
-                wanted += progress_artifacts(await asyncio.to_thread(_kept, folder, request))
+                wanted += progress_artifacts(await asyncio.to_thread(_kept, folder, request, secrets))
             for artifact in wanted:
                 if settings.persist_state or artifact.name.startswith(("report", "integration-report")):
                     await asyncio.to_thread(artifacts.write, artifact)
@@ -169,26 +169,10 @@ class TaskWork:
         self._tasks.forget(request.task_id)
 
 
-def _kept(folder: TaskFolder, request: SaveProgress) -> Progress:
+def _kept(folder: TaskFolder, request: SaveProgress, secrets: frozenset[str]) -> Progress:
     if request.progress is None:
         raise ValueError("there is no progress to keep")
     try:
-        return folder.state.take(request.progress, for_next_run=request.for_next_run)
+        return folder.state.take(request.progress, for_next_run=request.for_next_run, secrets=secrets)
     except OtherRevisionError as error:
         raise ApplicationError(str(error), type=OTHER_REVISION, non_retryable=True) from error
-
-
-def without_secrets(result: GateResult, secrets: frozenset[str]) -> GateResult:
-    """A gate's result with every secret masked, wherever in it a tool's report may have put one."""
-    return GateResult.model_validate(_redacted(result.model_dump(mode="json"), secrets))
-
-
-def _redacted(value: Any, secrets: frozenset[str]) -> Any:
-    match value:
-        case str():
-            return redacted(value, secrets)
-        case list():
-            return [_redacted(entry, secrets) for entry in value]
-        case dict():
-            return {key: _redacted(entry, secrets) for key, entry in value.items()}
-    return value

@@ -6,6 +6,7 @@ attempt left and goes on from there. The workspace's lock is held throughout, so
 that still lives instead of paying for the same response.
 """
 
+import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,6 +49,7 @@ from baton.messages import TurnOutcome, TurnRequest
 from baton.models import Stored
 from baton.names import CONVERSATION_LOST
 from baton.pricing import Usage
+from baton.redaction import masked_value
 from baton.roles import WRITING_ROLES
 
 
@@ -157,8 +159,7 @@ class Turns:
             response_found(opening.model, request.max_tokens, paid.response, paid.at, paid.seconds)
             attempt.trace.model_answered(paid.response, paid.seconds, paid.at)
             return paid
-        notices = [Notice(kind=n.kind, text=n.text or notice_text(n.kind, request.role)) for n in request.notices]
-        user = user_content(conversation.last, request.answers, notices)
+        user = await self._user_content(folder, request, conversation)
         again = f"/again-{request.asked_before}" if request.asked_before else ""
         lost = LostCalls(folder.store, f"{attempt.key}{again}", activity.info().attempt, request.lost)
         prices = folder.record.opened.settings.prices
@@ -191,6 +192,17 @@ class Turns:
         paid = _Paid.model_validate_json(folder.store.enter(f"{attempt.key}/response", _json(paid)))
         attempt.trace.model_answered(paid.response, paid.seconds, paid.at)
         return paid
+
+    async def _user_content(self, folder: TaskFolder, request: TurnRequest, before: Conversation) -> tuple[Block, ...]:
+        """What the model is told next. What people said may hold a secret: other clients send it unseen."""
+        said = [*request.answers, *(notice.text for notice in request.notices)]
+        if any(said):
+            secrets = await self._credentials.secrets_around(folder.workspace(request.workspace), folder.checkout)
+            said = await asyncio.to_thread(masked_value, said, secrets)
+        answers, texts = said[: len(request.answers)], said[len(request.answers) :]
+        told = zip(request.notices, texts, strict=True)
+        notices = [Notice(kind=n.kind, text=text or notice_text(n.kind, request.role)) for n, text in told]
+        return user_content(before.last, answers, notices)
 
     async def _apply(self, attempt: _Attempt, conversation: Conversation, paid: _Paid) -> _Applied:
         """Run the calls, store the node, make the checkpoint."""

@@ -7,10 +7,12 @@ also what no agent may put into the repository (`activities/secret_guard.py`).
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import PurePosixPath
+from typing import Any, TypeVar
 
+from baton.models import Stored
 from baton.secret_forms import MASK, SHORTEST_SECRET, known
 
 __all__ = [
@@ -22,12 +24,16 @@ __all__ = [
     "is_secret_value",
     "masked_file",
     "masked_line",
+    "masked_value",
     "redacted",
     "secret_values",
     "secrets_of_file",
     "shape_of_secret",
     "url_password",
+    "without_secrets",
 ]
+
+S = TypeVar("S", bound=Stored)
 
 _TEMPLATES = frozenset({".example", ".sample", ".template", ".dist", ".defaults"})
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|PWD|CREDENTIAL|AUTH|PRIVATE|SALT|DSN|SIGNATURE", re.IGNORECASE)
@@ -176,6 +182,44 @@ def _shapes_in(text: str) -> re.Pattern[str] | None:
     """What to look for in this text; None where it cannot hold any token."""
     possible = tuple(shape for part, shape in _SHAPES if part in text)
     return _compiled(possible) if possible else None
+
+
+def masked_value(value: Any, secrets: Iterable[str] = ()) -> Any:
+    """A JSON value with every text in it `redacted`; the very same where none holds a secret."""
+    secrets = frozenset(secrets)
+    # All texts at once: there may be thousands, and hardly ever a secret in one.
+    together = "\x1f".join(_texts(value))
+    return value if redacted(together, secrets) == together else _masked_value(value, secrets)
+
+
+def without_secrets(value: S, secrets: Iterable[str] = ()) -> S:
+    """A stored value with every text in it `redacted`."""
+    plain = value.model_dump(mode="json")
+    masked = masked_value(plain, secrets)
+    return value if masked is plain else type(value).model_validate(masked)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list() | tuple():
+            for entry in value:
+                yield from _texts(entry)
+        case dict():
+            for entry in value.values():
+                yield from _texts(entry)
+
+
+def _masked_value(value: Any, secrets: frozenset[str]) -> Any:
+    match value:
+        case str():
+            return redacted(value, secrets)
+        case list() | tuple():
+            return [_masked_value(entry, secrets) for entry in value]
+        case dict():
+            return {key: _masked_value(entry, secrets) for key, entry in value.items()}
+    return value
 
 
 @cache

@@ -48,6 +48,7 @@ with workflow.unsafe.imports_passed_through():
         STALLED,
     )
     from baton.quota import ACCOUNT, Pause, question, told
+    from baton.redaction import without_secrets
     from baton.roles import Role, agent_id
     from baton.stalls import Decision, Unanswered, decide, stall_trip
     from baton.states import AgentEnd
@@ -116,6 +117,7 @@ class AgentWorkflow:
     @workflow.signal
     def direct(self, direction: Direction) -> None:
         """Guidance, a pause or its end, or the choice that answers what this agent waits for."""
+        direction = without_secrets(direction)
         match direction.kind:
             case "guidance":
                 self._guidance.append(direction.text)

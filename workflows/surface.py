@@ -1,6 +1,7 @@
 """What a person may tell a running task: each act is checked first, then done, for signals and updates alike.
 
-A signal that makes no sense now changes nothing and is noted in the status; an update of it is refused at once.
+A signal that makes no sense now changes nothing and is noted in the status; an update of it is refused at once. What
+has the form of a token is masked before anything else sees it; values that only a host knows are masked there.
 """
 
 from collections.abc import Callable
@@ -14,6 +15,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.messages import Direction
     from baton.names import BAD_INPUT
     from baton.plan import PlanDraft
+    from baton.redaction import masked_value
     from baton.status import OWN_WORDS, approval_of
     from baton.steering import Remark, given_limits, given_object, given_plan, given_remark
     from baton.wording import counted
@@ -101,7 +103,7 @@ class Surface:
             self._run.attention.reject(error.message)
 
     def _draft(self, request: Any) -> tuple[PlanDraft, bool]:
-        draft, approve = given_plan(given_object("revise_plan", request))
+        draft, approve = given_plan(masked_value(given_object("revise_plan", request)))
         if not self._planning.waits():
             raise ValueError(NO_PLAN_WAITS)
         return draft, approve
@@ -111,7 +113,7 @@ class Surface:
             await self._run.chains.direct(workflow_id, direction)
 
     def _act(self, name: str, request: Any) -> Act:
-        return self._acts[name](given_object(name, request))
+        return self._acts[name](masked_value(given_object(name, request)))
 
     def _decide(self, choice: str, given: dict[str, Any]) -> Act:
         attention = self._run.attention

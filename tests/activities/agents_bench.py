@@ -197,7 +197,7 @@ class Bench:
         self.model = Model(self._client, longest_silence=self.longest_silence)
         self.tasks = Tasks(self.state)
         self.turns = Turns(self.tasks, self.model, self.credentials)
-        self.agents = Agents(self.tasks, self.model)
+        self.agents = Agents(self.tasks, self.model, self.credentials)
 
     @property
     def folder(self) -> TaskFolder:

@@ -184,7 +184,9 @@ async def test_a_heartbeat_of_other_work_is_no_lost_call(make_bench: MakeBench) 
 
 
 async def summarized(bench: Bench, number: int = 1) -> Synthesis:
-    found: Synthesis = await in_attempt(bench, Synthesizing(bench.tasks, bench.model).summarize, FACTS, number=number)
+    found: Synthesis = await in_attempt(
+        bench, Synthesizing(bench.tasks, bench.model, bench.credentials).summarize, FACTS, number=number
+    )
     return found
 
 

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from temporalio.client import WorkflowFailureError
 
 from baton.states import TaskState
 from emulator.dialogue import Dialogue
 from emulator.reply import Block, ToolUse
 from tests.end_to_end import bench
 from tests.end_to_end.bench import Handle, Rules, git, task
-from tests.workflows.rig import Rig
+from tests.workflows.rig import Rig, attention, until
+from tests.workflows.test_agent_workflow import editing
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -159,3 +161,57 @@ async def test_a_set_up_that_fails_tells_no_secret(rig: Rig, caplog: pytest.LogC
     assert "the set-up command" in caplog.text, "it says what failed, and what that printed"
     found["log"] = caplog.text.encode()
     assert leaks(found) == []
+
+
+class Asking:
+    """A planner that asks first, and an executor that edits."""
+
+    def __call__(self, dialogue: Dialogue) -> Sequence[Block]:
+        if dialogue.assignment["role"] != "planner":
+            return editing(dialogue)
+        if not dialogue.done("ask_user") and not dialogue.assignment["guidance"]:
+            return [ToolUse("ask_user", {"question": "Which user?"})]
+        return [ToolUse("submit_plan", PLAN)]
+
+
+PLAN = {"plan": [{"step": 1, "agent_type": "editor", "description": "edit", "items": ["a.py"]}]}
+TOLD = f"Use {COPIED}, {KEY} and {GITHUB}."
+
+
+async def test_secrets_that_other_clients_signal_go_no_further(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    """They are in the history of the signal itself, by the sender's hand; in nothing that follows from it."""
+    caplog.set_level(logging.INFO)
+    source = project(rig)
+    given = task(source, "a.py", requireApproval=True).model_copy(update={"plan": None})
+    with rig.api(Rules(Asking())) as api:
+        handle = await rig.start(given)
+        item = await attention(handle)
+        await handle.signal("answer", {"attention_id": item.id, "choice": "other", "comment": f"1. {TOLD}"})
+        await until(handle, lambda now: any(one.kind == "approval" for one in now.attention))
+        await handle.signal("answer", {"attention_id": TOLD, "choice": "x"})
+        await handle.signal("guide", {"text": f"2. {TOLD}"})
+        await handle.signal("reject", {"phase": "planning", "comment": f"3. {TOLD}"})
+        plans = rig.folder_of(handle.id).path / "plan.json"
+        await until(handle, lambda now: any(one.kind == "approval" and one.id != "approval-2" for one in now.attention))
+        await handle.signal("approve", {"phase": "planning", "comment": f"4. {TOLD}"})
+        await until(handle, lambda now: any(one.phase == "integration" for one in now.attention))
+        await handle.signal("approve", {"phase": "integration", "comment": f"5. {TOLD}"})
+        result = await handle.result()
+        sent = "\n".join(str(body) for body in api.bodies)
+    assert result.state is TaskState.DONE
+    assert plans.is_file()
+    found = await stores(rig, handle, source) | {"log": caplog.text.encode(), "model": sent.encode()}
+    histories = {place: found.pop(place) for place in list(found) if place.startswith("history")}
+    assert leaks(found) == []
+    assert all(f"{number}. Use [secret], [secret] and [secret]." in sent for number in (1, 2, 3))
+    token = {place: data for place, data in histories.items() if place != f"history of {handle.id}"}
+    assert leaks(token, [GITHUB]) == []
+
+
+async def test_a_task_that_names_a_known_secret_is_refused(rig: Rig) -> None:
+    given = task(project(rig), "a.py").model_copy(update={"task": f"Why is {COPIED} refused?"})
+    with rig.api(Rules(curious)), pytest.raises(WorkflowFailureError) as failed:
+        await rig.run(given)
+    told = str(getattr(failed.value.cause, "cause", failed.value.cause))
+    assert "the task holds a value that is a secret here" in told
+    assert COPIED not in told
