@@ -24,6 +24,7 @@ from activities.workspace_lock import workspace_lock
 from activities.workspaces import prepare_workspace
 from baton.expansion import expand
 from baton.gate_configuration import scripts_of
+from baton.integrity import with_asked
 from baton.messages import (
     Artifact,
     GateResults,
@@ -88,7 +89,9 @@ class TaskWork:
             plan = folder.plan.plan if folder.plan is not None else ()
             scripts = scripts_of(gate.command for gate in request.gates)
             integrity = await restore_configuration(repository, workspace, base, request.commit, changed, plan, scripts)
-            changes = await suite_changes(repository, base, request.commit, changed)
+            changes = with_asked(
+                await suite_changes(repository, base, request.commit, changed), record.input.task, plan
+            )
             await prepare_workspace(folder, workspace, self._sandbox, self._credentials.secrets())
             secrets = await self._credentials.secrets_around(workspace, folder.checkout)
             place = Place(

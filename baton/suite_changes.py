@@ -19,12 +19,13 @@ _DEFINES = re.compile(
 
 
 class SuiteChange(Stored):
-    """One changed test file: names of tests, `Class.test_a` in Python."""
+    """One changed test file: names of tests, `Class.test_a` in Python. `asked`: tests of it were to be taken out."""
 
     path: str
     removed: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
+    asked: bool = False
 
 
 def is_test_file(path: str) -> bool:

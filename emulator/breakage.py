@@ -2,7 +2,7 @@
 
 In the task's text: `[break PATH: OLD => NEW]` has the executor that has PATH among its items put NEW for OLD and leave
 a remark; `[break for good PATH: OLD => NEW]` leaves none, so that no rule can repair it; `[delete failing tests]` makes
-every repair a lie; `[delete test PATH: NAME]` has that executor take a test away instead of mending anything.
+every repair a lie; `[lose PATH: NAME]` has that executor take a test away instead of mending anything.
 """
 
 import re
@@ -16,7 +16,7 @@ from emulator.pages import next_pages, view_file
 from emulator.reply import Block, Text, ToolUse
 
 _ORDER = re.compile(r"\[break (?P<good>for good )?(?P<path>\S+): (?P<old>.+?) => (?P<new>.+?)\]")
-_DELETE = re.compile(r"\[delete test (?P<path>\S+): (?P<name>\w+)\]")
+_DELETE = re.compile(r"\[lose (?P<path>\S+): (?P<name>\w+)\]")
 _LIE = "[delete failing tests]"
 _REMARK = "  # broken on demand, was: "
 _BROKEN = re.compile(rf"^(?P<indent>[ \t]*)(?P<line>.*?){re.escape(_REMARK)}(?P<old>.*)$", re.MULTILINE)

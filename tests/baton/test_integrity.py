@@ -6,7 +6,7 @@ import pytest
 
 from baton.failures import Case, Outcome
 from baton.gate_configuration import is_gate_configuration, with_base
-from baton.integrity import is_planned, of_cases, of_changes, of_configuration
+from baton.integrity import is_planned, of_cases, of_changes, of_configuration, with_asked
 from baton.plan import PlanStep
 from baton.suite_changes import SuiteChange, is_test_file, suite_change
 
@@ -45,6 +45,72 @@ def test_fewer_tests_block_and_renamed_ones_are_told(was, now, watched, blocks):
 def test_a_test_that_moved_is_not_gone():
     moved = [Case(name="tests.test_b.TestX::a[1]", outcome=PASSED)]
     assert of_cases({"tests.test_a::a[1]": PASSED}, moved, (), ()) == []
+
+
+def test_each_new_place_counts_for_one_test_that_moved_and_only_where_it_runs():
+    old = {"a::test_x": PASSED, "b::test_x": PASSED}
+    (found,) = of_cases(old, [Case(name="c::test_x", outcome=PASSED)], (), ())
+    assert (found.blocks, found.names) == (True, ("b::test_x",))
+    (found,) = of_cases({"a::test_x": PASSED}, [Case(name="c::test_x", outcome=SKIPPED)], (), ())
+    assert (found.blocks, found.names) == (True, ("a::test_x",))
+
+
+STEP = PlanStep(step=1, agent_type="x", description="Clean up", items=("tests/test_old.py", "tests/test_new.py"))
+OLD = SuiteChange(path="tests/test_old.py", removed=("test_a", "test_b"))
+
+
+@pytest.mark.parametrize(
+    ("task", "asked"),
+    [
+        ("Delete tests/test_old.py.", True),
+        ("Convert everything.\nRemove the tests of the old parser", True),
+        ("Drop test_a from the suite; the rest stays.", True),
+        ("Get rid of test_old", True),
+        ("Remove tests/test_new.py, it is empty", False),
+        ("Convert the old parser and fix its tests", False),
+        ("Do not delete tests. Convert the parser.", False),
+        ("Remove the old parser without removing tests", False),
+        ("Remove the old parser", False),
+        ("", False),
+    ],
+)
+def test_the_users_words_say_whether_tests_were_to_go(task, asked):
+    assert [change.asked for change in with_asked([OLD], task, (STEP,))] == [asked]
+
+
+def test_only_a_planned_steps_items_may_lose_tests():
+    elsewhere = STEP.model_copy(update={"items": (), "owns": ("tests/test_old.py",)})
+    repair = STEP.model_copy(update={"repairs": ("x",), "repair_round": 1})
+    for plan in ((), (elsewhere,), (repair,)):
+        assert with_asked([OLD], "Delete tests/test_old.py", plan) == (OLD,)
+
+
+def test_what_was_asked_for_is_told_and_hides_nothing_else():
+    old = {f"tests.test_old::{name}": PASSED for name in ("test_a", "test_b")} | {"tests.test_c::test_c": PASSED}
+    asked = OLD.model_copy(update={"asked": True})
+    stays = [Case(name="tests.test_c::test_c", outcome=PASSED)]
+    (told,) = of_cases(old, stays, (), (asked,))
+    assert (told.blocks, told.detail) == (False, "2 tests taken out, as the task asks")
+    assert (told.files, told.names) == (("tests/test_old.py",), ("tests.test_old::test_a", "tests.test_old::test_b"))
+    hidden, told = of_cases(old, [], (), (asked, SuiteChange(path="tests/test_c.py", removed=("test_c",))))
+    assert (hidden.blocks, hidden.names, told.blocks) == (True, ("tests.test_c::test_c",), False)
+    # The same name was taken out elsewhere too, where nobody asked for it.
+    same = of_cases(old, stays, (), (asked, SuiteChange(path="tests/test_d.py", removed=("test_a",))))
+    assert [(finding.blocks, finding.names) for finding in same] == [
+        (True, ("tests.test_old::test_a",)),
+        (False, ("tests.test_old::test_b",)),
+    ]
+    # What failed earlier in the task is never taken out as asked.
+    lost, told = of_cases(old, stays, ("tests.test_old::test_a",), (asked,))
+    assert (lost.blocks, lost.names, told.names) == (True, ("tests.test_old::test_a",), ("tests.test_old::test_b",))
+
+
+def test_gates_that_list_no_tests_go_by_the_files():
+    asked = OLD.model_copy(update={"asked": True})
+    (told,) = of_changes([asked])
+    assert (told.blocks, told.names) == (False, ("test_a", "test_b"))
+    hidden, told = of_changes([asked, SuiteChange(path="tests/test_c.py", removed=("test_c",))])
+    assert (hidden.blocks, hidden.names, told.blocks) == (True, ("test_c",), False)
 
 
 def test_what_is_gone_is_named_with_its_file():

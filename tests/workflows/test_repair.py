@@ -102,11 +102,21 @@ async def test_a_repair_that_deletes_the_failing_test_is_no_repair(rig):
 
 
 async def test_a_step_that_takes_a_test_away_is_not_done(rig):
-    given = task(rig, f"Edit {BREAK} [delete test test_calc.py: test_add]", items=("calc.py", "test_calc.py"))
+    given = task(rig, f"Edit {BREAK} [lose test_calc.py: test_add]", items=("calc.py", "test_calc.py"))
     with rig.api(StandIn()):
         result = await rig.run(given)
     assert (result.state, result.ready) == (TaskState.PARTIAL, False)
     assert "1 test of the base commit did not run any more" in issues(result)[0]["issue"]
+
+
+async def test_tests_that_the_user_asked_to_take_out_are_told_and_block_nothing(rig):
+    given = task(rig, "Delete test_add, nobody needs it. [lose test_calc.py: test_add]", items=("test_calc.py",))
+    with rig.api(StandIn()):
+        result = await rig.run(given)
+    assert (result.state, result.ready) == (TaskState.DONE, True)
+    (found,) = [issue for issue in artifact(result, "issues.json") if issue["issue"].startswith("tests: ")]
+    assert found["issue"] == "tests: 1 test taken out, as the task asks"
+    assert (found["severity"], found["files"], found["evidence"]) == ("medium", ["test_calc.py"], "test_calc::test_add")
 
 
 async def test_without_integration_nothing_is_repaired(rig):
