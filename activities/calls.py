@@ -22,7 +22,8 @@ from activities.task_folder import TaskFolder
 from activities.text_files import count_lines
 from activities.tools import Tools
 from activities.trace import TurnTrace
-from activities.working_tree import Change, ChangeKind
+from activities.tree_facts import ChangeKind, TreeFacts
+from activities.working_tree import Change
 from activities.workspace_tools import ownership_of
 from baton.bookkeeping import JUDGES, Evidence, asked, judge, unreadable_hand_off
 from baton.conversation import Block, Response, ToolCall, calls, replayable, tool_result, unrun_results
@@ -89,6 +90,7 @@ class Calls:
     predecessor: Predecessor
     beat: Pulse
     trace: TurnTrace
+    facts: TreeFacts
 
     async def run(self, response: Response) -> Work:
         """All calls of the response."""
@@ -146,7 +148,10 @@ class Calls:
     async def _run_tool(self, call: ToolCall, arguments: BaseModel, work: Work) -> None:
         if call.name not in READING_TOOLS:
             work.changed = None
+        if call.name == "bash":
+            self.facts.anything_changed()
         result = await self.tools.call(call.name, call.input)
+        self.facts.wrote(result.changed_paths)
         work.noted["refused"] = result.refused
         if result.whole is not None:
             self.folder.store.put(result.whole.encode())
@@ -190,7 +195,8 @@ class Calls:
         """What the step changed, asked of git once for all items that are completed in a row."""
         if work.changed is None:
             workspace = self.folder.workspace(self.request.workspace)
-            changes = await self.folder.repository.changed_paths(workspace, self.conversation.opening.start_commit)
+            start = self.conversation.opening.start_commit
+            changes = await self.folder.repository.changed_paths(workspace, start, self.facts)
             work.changed = frozenset(change.path for change in changes)
         return work.changed
 
@@ -207,16 +213,16 @@ class Calls:
         """Commands write past the file tools: what they changed of others' files is taken back, kept, and told."""
         repository, opening = self.folder.repository, self.conversation.opening
         workspace = self.folder.workspace(self.request.workspace)
-        changes = {change.path: change for change in await repository.changed_paths(workspace)}
-        there = frozenset(await repository.list_files(opening.start_commit)) if changes else frozenset()
+        there = await repository.changes_there(workspace, opening.start_commit, self.facts)
+        changes = {change.path: change for change in there}
         ownership = ownership_of(self.folder, self.request, opening)
-        foreign = ownership.foreign({path: path in there for path in changes})
+        foreign = ownership.foreign({change.path: known for change, known in there.items()})
         for refused in foreign:
             place = workspace / refused.path
             if place.is_file() and not place.is_symlink() and place.stat().st_size <= KEPT_BYTES:
                 self.folder.store.put(self.tools.without_secrets(refused.path, place.read_bytes()))
         if foreign:
-            await repository.restore(workspace, [changes[refused.path] for refused in foreign])
+            await repository.restore(workspace, [changes[refused.path] for refused in foreign], self.facts)
             self.trace.restored([refused.path for refused in foreign])
         told = "\n".join(refused.message for refused in foreign[:FOREIGN_TOLD])
         remark = f"A command changed files that are not yours; they are as they were before.\n{told}"
@@ -235,7 +241,7 @@ class Calls:
         away = [
             changes[path] for path in barred if not (changes[path].kind is ChangeKind.ADDED and is_secret_file(path))
         ]
-        await self.folder.repository.restore(self.folder.workspace(self.request.workspace), away)
+        await self.folder.repository.restore(self.folder.workspace(self.request.workspace), away, self.facts)
         self.trace.restored(barred)
         for path in barred:
             del changes[path]
@@ -257,6 +263,7 @@ class Calls:
         if not lines:
             return TurnFacts(saved_part=SavedPart(file=part.file_path, line_number=start, rest=rest))
         result = await self.tools.call("append", {"file_path": part.file_path, "content": lines, "at_line": start})
+        self.facts.wrote(result.changed_paths)
         if result.is_error:
             return TurnFacts(remarks=(_not_kept(result.content),))
         saved = SavedPart(file=part.file_path, line_number=start + lines.count("\n"), rest=rest)

@@ -1,4 +1,4 @@
-"""The one runner of child processes: `run` for commands of models and projects, `capture` for programs we read.
+"""The one runner of commands of models and projects; `programs` runs what only gives us data.
 
 Each command gets its own session (no terminal), a file as its stdin, a time limit and bounded memory for its output.
 When it ends, for whatever reason, cancellation included, everything that it started is ended too; nobody waits for a
@@ -17,34 +17,28 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import BinaryIO
 
 from activities.command_limits import CommandLimits
-from activities.process_groups import TAG_VARIABLE, ProcessGroup, end_group, has_members
+from activities.output_buffer import OutputBuffer
+from activities.process_groups import TAG_VARIABLE, ProcessGroup, end_group
+from activities.programs import NOT_EXECUTABLE, NOT_FOUND
 from activities.sandbox import Sandbox, find_sandbox
 from baton.durations import Duration
 from baton.models import Stored
 
 __all__ = [
-    "Captured",
     "CommandResult",
     "ProcessGroup",
     "Sandbox",
-    "capture",
     "end_group",
     "find_sandbox",
     "run",
 ]
 
 OUTPUT_LIMIT_BYTES = 50_000
-CAPTURE_LIMIT_BYTES = 256_000_000
-TRANSCRIPT_LIMIT_BYTES = 50_000_000
 DRAIN_SECONDS = 0.25
 """How long the last output may take after the command ended, before what holds the pipe is ended."""
-NOT_FOUND, NOT_EXECUTABLE = 127, 126
-"""Exit codes of shells for a program that is missing or cannot be started; `run` keeps to them."""
 _READ_BYTES = 65_536
-_CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 
 
 class CommandResult(Stored):
@@ -56,17 +50,6 @@ class CommandResult(Stored):
     too_many_processes: bool = False
     left_out_bytes: int = 0
     duration: Duration
-
-
-@dataclass(frozen=True)
-class Captured:
-    """The streams of a program apart; `left_out_bytes` counts what `stdout` lacks at its end."""
-
-    exit_code: int
-    stdout: bytes
-    stderr: str
-    timed_out: bool
-    left_out_bytes: int
 
 
 async def run(
@@ -100,8 +83,8 @@ async def run(
     started = time.monotonic()
     with ExitStack() as stack:
         copy = stack.enter_context(transcript.open("wb")) if transcript else None
-        output = _Output(output_limit_bytes, copy=copy, on_data=on_output)
-        job = _Job(argv, cwd, environment, stdin, on_start, (output,), follow_strays=True, limits=limits)
+        output = OutputBuffer(output_limit_bytes, copy=copy, on_data=on_output)
+        job = _Job(argv, cwd, environment, stdin, on_start, (output,), limits=limits)
         exit_code, timed_out = await job.finish(time_limit)
     return CommandResult(
         exit_code=exit_code,
@@ -113,26 +96,6 @@ async def run(
     )
 
 
-async def capture(
-    argv: Sequence[str],
-    *,
-    cwd: Path,
-    environment: Mapping[str, str],
-    time_limit: timedelta,
-    stdin: bytes | None = None,
-    output_limit_bytes: int = CAPTURE_LIMIT_BYTES,
-    keep_open: Sequence[int] = (),
-) -> Captured:
-    """Run a program whose stdout is data. Its beginning is kept when it is over the limit. Raises as `run` does.
-
-    `keep_open` are descriptors the program inherits: a lock's, so that the lock outlives us as long as it works.
-    """
-    output, errors = _Output(output_limit_bytes, head_only=True), _Output(OUTPUT_LIMIT_BYTES)
-    job = _Job(list(argv), cwd, environment, stdin, None, (output, errors), keep_open=tuple(keep_open))
-    exit_code, timed_out = await job.finish(time_limit)
-    return Captured(exit_code, output.data(), errors.text(), timed_out, output.left_out_bytes)
-
-
 @dataclass
 class _Job:
     """One child process from start to end."""
@@ -142,9 +105,7 @@ class _Job:
     environment: Mapping[str, str]
     stdin: bytes | None
     on_start: Callable[[ProcessGroup], None] | None
-    outputs: tuple["_Output", ...]
-    keep_open: tuple[int, ...] = ()
-    follow_strays: bool = False
+    outputs: tuple[OutputBuffer, ...]
     limits: CommandLimits | None = None
     overrun: bool = False
     tag: str = field(default_factory=lambda: secrets.token_hex(12))
@@ -230,13 +191,12 @@ class _Job:
                     stdout=writers[0],
                     stderr=writers[-1],
                     start_new_session=True,
-                    pass_fds=self.keep_open,
                 )
         finally:
             for writer in writers:
                 os.close(writer)
 
-    def _drain(self, pipe: int, output: "_Output") -> asyncio.Event:
+    def _drain(self, pipe: int, output: OutputBuffer) -> asyncio.Event:
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()
 
@@ -254,70 +214,12 @@ class _Job:
 
     async def _end_rest(self, group: ProcessGroup, process: asyncio.subprocess.Process) -> None:
         try:
-            if self.follow_strays or process.returncode is None or has_members(group.group_id):
-                await end_group(group)
+            await end_group(group)
         finally:
             if process.returncode is None:
                 with suppress(ProcessLookupError):
                     os.killpg(group.group_id, signal.SIGKILL)
             await asyncio.shield(process.wait())
-
-
-@dataclass
-class _Output:
-    """Output in bounded memory: its head and its tail, or its head only."""
-
-    limit_bytes: int
-    head_only: bool = False
-    copy: BinaryIO | None = None
-    on_data: Callable[[], None] | None = None
-    total_bytes: int = 0
-    _head: bytearray = field(default_factory=bytearray)
-    _tail: bytearray = field(default_factory=bytearray)
-
-    def feed(self, data: bytes) -> None:
-        if self.on_data is not None:
-            self.on_data()
-        if self.copy is not None and self.total_bytes < TRANSCRIPT_LIMIT_BYTES:
-            self.copy.write(data)
-        self.total_bytes += len(data)
-        room = self._head_limit - len(self._head)
-        self._head += data[:room] if room > 0 else b""
-        if not self.head_only:
-            self._tail += data[max(room, 0) :]
-            # Trimmed seldom, so that a flood costs one copy per half limit and not one per read.
-            if len(self._tail) > 2 * self._tail_limit + _READ_BYTES:
-                del self._tail[: len(self._tail) - self._tail_limit]
-
-    def data(self) -> bytes:
-        return bytes(self._head)
-
-    def text(self) -> str:
-        if not self.left_out_bytes:
-            return (self._head + self._tail).decode("utf-8", "replace")
-        tail = bytes(self._tail[len(self._tail) - self._tail_limit :]).lstrip(_CONTINUATION_BYTES)
-        head = _whole_characters(bytes(self._head))
-        return f"{head}\n[… {self.left_out_bytes} bytes left out here …]\n{tail.decode('utf-8', 'replace')}"
-
-    @property
-    def left_out_bytes(self) -> int:
-        return max(0, self.total_bytes - self.limit_bytes)
-
-    @property
-    def _head_limit(self) -> int:
-        return self.limit_bytes if self.head_only else self.limit_bytes // 2
-
-    @property
-    def _tail_limit(self) -> int:
-        return self.limit_bytes - self._head_limit
-
-
-def _whole_characters(data: bytes) -> str:
-    """Decoded, without a character that the cut split."""
-    for cut in range(min(4, len(data))):
-        with suppress(UnicodeDecodeError):
-            return data[: len(data) - cut].decode("utf-8")
-    return data.decode("utf-8", "replace")
 
 
 def _shell(command: str) -> list[str]:

@@ -15,9 +15,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Protocol
 
 from activities.chosen_tests import choose
-from activities.commands import NOT_EXECUTABLE, NOT_FOUND, CommandResult, ProcessGroup, Sandbox, run
+from activities.commands import CommandResult, ProcessGroup, Sandbox, run
 from activities.gate_discovery import discover
 from activities.junit import read_cases
+from activities.programs import NOT_EXECUTABLE, NOT_FOUND
 from activities.python_origin import own_modules, project_environment, workspace_first
 from activities.sandbox import programs_named
 from baton.diagnostics import diagnostics

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
-from activities.commands import NOT_FOUND, Captured, capture
+from activities.programs import NOT_FOUND, Captured, capture
 from baton.requirements import OLDEST_GIT
 
 TIME_LIMIT = timedelta(minutes=5)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from activities.commands import capture
+from activities.programs import capture
 from activities.sandbox import Sandbox
 
 PROBE_TIME_LIMIT = timedelta(seconds=30)

@@ -8,6 +8,7 @@ method may be killed at any point and called again. The user's repository is tou
 import asyncio
 import os
 import re
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -20,7 +21,8 @@ from activities.locking import exclusive
 from activities.resolution import Resolutions
 from activities.result_branch import ASIDE, MergeKind, MergeOutcome, ResultBranch
 from activities.source_repository import Identity, SourceFacts, SourceRepository
-from activities.working_tree import Barred, Change, LeftOut, WorkingTree, commit_message, trailers_of
+from activities.tree_facts import TreeFacts
+from activities.working_tree import TRAILER_RESULT, Barred, Change, LeftOut, WorkingTree, commit_message, trailers_of
 from baton.layout import PRIVATE_REPOSITORY
 
 __all__ = [
@@ -37,6 +39,8 @@ __all__ = [
 
 THROWAWAY = "refs/baton/workspaces"
 DIFF_LIMIT_BYTES = 200_000
+FACTS_KEPT = 64
+"""So many workspaces are known well enough that a turn need not look at all of their files."""
 _GLOB = re.compile(r"[\\*?\[\]!# ]")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -49,6 +53,7 @@ class PrivateRepository:
         self._environment = dict(os.environ if environment is None else environment)
         self._source = SourceRepository(self._environment)
         self.path = task_directory / PRIVATE_REPOSITORY
+        self._kept: OrderedDict[str, tuple[str, TreeFacts]] = OrderedDict()
 
     async def inspect(self, source: str, base: str | None = None) -> SourceFacts:
         """Facts of the user's repository; needs no private one. Raises BadRepository with what to do about it."""
@@ -85,19 +90,37 @@ class PrivateRepository:
     async def close_workspace(self, name: str) -> None:
         """Remove the workspace; its branch stays, a throwaway one's checkpoints go."""
         path = self.workspace_path(name)
+        self._kept.pop(name, None)
         async with exclusive(self._directory / "locks" / f"open-{name}"), self._lock() as lock:
             await self._discard(path)
             await self.git().holding(lock).output("update-ref", "-d", f"{THROWAWAY}/{name}")
 
     async def checkpoint(
-        self, workspace: Path, subject: str, trailers: Mapping[str, str], barred: Barred | None = None
+        self,
+        workspace: Path,
+        subject: str,
+        trailers: Mapping[str, str],
+        barred: Barred | None = None,
+        facts: TreeFacts | None = None,
     ) -> str:
         """Commit modified, deleted and new files of the workspace, even when there are none; returns the commit.
 
         Not committed: ignored files, caches, nested repositories, links that lead outside (see `left_out`), and what
         `barred` names of the changed paths.
+        `facts` that the caller vouches for save work, and are kept for whoever goes on from here (`facts_after`).
         """
-        return await self._tree(workspace).commit(commit_message(subject, trailers), barred)
+        commit = await self._tree(workspace).commit(commit_message(subject, trailers), barred, facts)
+        if facts is not None and (result := trailers.get(TRAILER_RESULT)):
+            self._kept[workspace.name] = (result, facts)
+            while len(self._kept) > FACTS_KEPT:
+                self._kept.popitem(last=False)
+        return commit
+
+    def facts_after(self, workspace: Path, result: str) -> TreeFacts:
+        """What is known of the workspace since the checkpoint that names `result`; fresh facts where this process did
+        not make it, or something else came after it. They are given once: whoever takes them keeps them up to date."""
+        kept = self._kept.pop(workspace.name, None)
+        return kept[1] if kept is not None and kept[0] == result else TreeFacts()
 
     async def head(self, workspace: Path) -> tuple[str, dict[str, str]]:
         """The last checkpoint of the workspace and its trailers."""
@@ -120,16 +143,23 @@ class PrivateRepository:
 
         A workspace that somebody deleted is made again first.
         """
+        self._kept.pop(workspace.name, None)
         await self._open(workspace, self._tree(workspace).ref, None)
         await self._tree(workspace).reset(commit)
 
-    async def changed_paths(self, workspace: Path, since: str | None = None) -> list[Change]:
+    async def changed_paths(
+        self, workspace: Path, since: str | None = None, facts: TreeFacts | None = None
+    ) -> list[Change]:
         """What differs on disk from `since`, else from the last checkpoint; uncommitted changes included."""
-        return await self._tree(workspace).changes(since)
+        return await self._tree(workspace).changes(since, facts)
 
-    async def restore(self, workspace: Path, changes: Iterable[Change]) -> None:
+    async def changes_there(self, workspace: Path, start: str, facts: TreeFacts) -> dict[Change, bool]:
+        """What differs on disk from the last checkpoint, and whether the commit `start` has that path."""
+        return await self._tree(workspace).changes_there(start, facts)
+
+    async def restore(self, workspace: Path, changes: Iterable[Change], facts: TreeFacts | None = None) -> None:
         """Take changes since the last checkpoint back."""
-        await self._tree(workspace).restore(changes)
+        await self._tree(workspace).restore(changes, facts)
 
     async def untracked(self, workspace: Path) -> frozenset[str]:
         """What git neither tracks nor ignores: files, and folders of which nothing is tracked as `name/`."""
@@ -249,6 +279,7 @@ class PrivateRepository:
         async with exclusive(self._directory / "locks" / f"open-{path.name}") as lock:
             if await asyncio.to_thread(tree.healthy, ref):
                 return
+            self._kept.pop(path.name, None)
             async with self._lock() as repository_lock:
                 git = self.git().holding(lock, repository_lock)
                 await self._discard(path)

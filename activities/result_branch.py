@@ -12,7 +12,8 @@ from pydantic import Field
 
 from activities.git import Git, GitError, path_text, split
 from activities.source_repository import Identity
-from activities.working_tree import Change, commit_message, parse_raw, trailers_of
+from activities.tree_facts import parse_raw
+from activities.working_tree import Change, commit_message, trailers_of
 from baton.breakers import StepChanges, undone
 from baton.layout import BASE, RESULT, TRAILER_STEP, TRAILER_TASK
 from baton.merge_tree import ConflictedPath, MergedTree, parse_merge_tree

@@ -25,7 +25,8 @@ from activities.sandbox import Sandbox
 from activities.secret_guard import SecretGuard
 from activities.task_folder import TaskFolder, Tasks, sandbox_for
 from activities.tool_result import CallRefused
-from activities.working_tree import TRAILER_AGENT, TRAILER_RESULT, ChangeKind
+from activities.tree_facts import ChangeKind
+from activities.working_tree import TRAILER_AGENT, TRAILER_RESULT
 from activities.workspace_lock import WorkspaceLock, workspace_lock
 from activities.workspaces import prepare_workspace
 from baton.bookkeeping import has_diff

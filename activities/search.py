@@ -12,8 +12,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from activities.commands import Captured, capture
 from activities.confinement import Workspace
+from activities.programs import Captured, capture
 from activities.text_files import RESULT_LIMIT_BYTES
 from activities.tool_result import CallRefused
 from baton.path_patterns import matches

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from activities.commands import capture
 from activities.disk_secrets import secret_files_below
+from activities.programs import capture
 from baton.redaction import is_key_file, is_secret_file, redacted
 from baton.secret_forms import known
 

@@ -209,6 +209,7 @@ class Turns:
         folder, request, opening = attempt.folder, attempt.request, conversation.opening
         secrets, beat = self._credentials.secrets(), attempt.beat
         tools = workspace_tools(folder, request, opening, attempt.lock, self._sandbox, secrets, beat.report_sign)
+        tree_facts = folder.repository.facts_after(folder.workspace(request.workspace), request.head)
         runner = Calls(
             folder=folder,
             request=request,
@@ -225,6 +226,7 @@ class Turns:
             ),
             beat=beat,
             trace=attempt.trace,
+            facts=tree_facts,
         )
         work = await runner.run(paid.response)
         await delivered()
@@ -246,6 +248,7 @@ class Turns:
                 f"{request.agent_id} · turn {request.turn}",
                 {TRAILER_AGENT: request.agent_id, TRAILER_TURN: str(request.turn), TRAILER_RESULT: head},
                 tools.guard.barred_paths,
+                tree_facts,
             )
         return _Applied(head=head, commit=commit, node=node)
 

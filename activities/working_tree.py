@@ -5,17 +5,16 @@ last checkpoint before it is used, so that nothing a model's command does with g
 lock) counts. Caches, nested repositories and links that lead outside are never committed.
 """
 
-import asyncio
 import os
 import re
 import stat
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from activities.folders import remove_tree
 from activities.git import Git, path_text, split
+from activities.tree_facts import MOST_NAMED, ChangeKind, TreeFacts, parse_raw, parse_status
 from baton.models import Stored
 
 REF_FILE = "baton-ref"
@@ -26,18 +25,10 @@ READY_FILE = "baton-ready"
 """There once the checkout was complete."""
 _OBJECT_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _RAW = ("--raw", "-z", "--abbrev=64", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")
+_STATUS = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=all", "--")
 
 Barred = Callable[[Iterable[str]], Awaitable[Iterable[str]]]
 """Which of these changed paths must not be committed."""
-
-
-class ChangeKind(StrEnum):
-    """What happened to a path. `TYPE`: a file became a link or the other way round."""
-
-    ADDED = "added"
-    MODIFIED = "modified"
-    DELETED = "deleted"
-    TYPE = "type"
 
 
 class Change(Stored):
@@ -52,9 +43,6 @@ class LeftOut(Stored):
 
     path: str
     reason: str
-
-
-_KINDS = {b"A": ChangeKind.ADDED, b"D": ChangeKind.DELETED, b"T": ChangeKind.TYPE}
 
 
 @dataclass(frozen=True)
@@ -103,28 +91,41 @@ class WorkingTree:
             return text
         return await self.git.text("rev-parse", "--verify", f"{ref}^{{commit}}")
 
-    async def changes(self, since: str | None = None) -> list[Change]:
+    async def changes(self, since: str | None = None, facts: TreeFacts | None = None) -> list[Change]:
         """What differs on disk from the commit `since` (the last checkpoint when absent), sorted by path."""
-        await self._synchronise_index()
-        found, _ = await self._listed(since)
+        facts = facts or TreeFacts()
+        found = await self._listed(facts)
+        if since is not None and since != facts.commit:
+            found = await self._since(since, found, facts)
         return [Change(path=path_text(path), kind=kind) for path, kind in sorted(found.items())]
 
     async def untracked(self) -> frozenset[str]:
         """Files, and whole folders as `name/`, that git neither tracks nor ignores."""
-        await self._synchronise_index()
+        await self._synchronise_index(TreeFacts())
         flags = ("-z", "--others", "--exclude-standard", "--directory", "--no-empty-directory")
         return frozenset(path_text(path) for path in split(await self.git.output("ls-files", *flags)))
 
+    async def changes_there(self, start: str, facts: TreeFacts) -> dict[Change, bool]:
+        """What differs on disk from the last checkpoint, and whether the commit `start` has that path."""
+        found = await self._listed(facts)
+        if found:
+            await self._begin(start, facts)
+        return {
+            Change(path=path_text(path), kind=kind): facts.was_at_start(path, kind)
+            for path, kind in sorted(found.items())
+        }
+
     async def left_out(self) -> list[LeftOut]:
         """What the next checkpoint will not hold though git does not ignore it."""
-        await self._synchronise_index()
-        _, left_out = await self._listed(None)
-        return [LeftOut(path=path_text(path), reason=reason) for path, reason in sorted(left_out.items())]
+        facts = TreeFacts()
+        await self._listed(facts)
+        return [LeftOut(path=path_text(path), reason=reason) for path, reason in sorted(facts.left_out.items())]
 
-    async def commit(self, message: str, barred: Barred | None = None) -> str:
+    async def commit(self, message: str, barred: Barred | None = None, facts: TreeFacts | None = None) -> str:
         """Commit what was changed on top of the last checkpoint, empty or not, and return the new checkpoint."""
-        last = await self._synchronise_index()
-        changes, _ = await self._listed(None)
+        facts = facts or TreeFacts()
+        changes = dict(await self._listed(facts))
+        last = facts.commit
         if changes and barred is not None:
             # A removal puts nothing anywhere.
             put = {os.fsdecode(path): path for path, kind in changes.items() if kind is not ChangeKind.DELETED}
@@ -140,6 +141,7 @@ class WorkingTree:
             tree = f"{last}^{{tree}}"
         new = await self.git.text("commit-tree", tree, "-p", last, "-F", "-", stdin=message.encode())
         await self._move(new, last)
+        facts.committed(changes, new, self._index())
         return new
 
     async def reset(self, commit: str | None = None) -> None:
@@ -151,26 +153,40 @@ class WorkingTree:
         await self.git.output("read-tree", "--reset", "-u", wanted)
         await self.git.output("clean", "-f", "-d", "-q")
 
-    async def restore(self, changes: Iterable[Change]) -> None:
+    async def restore(self, changes: Iterable[Change], facts: TreeFacts | None = None) -> None:
         """Take these changes back: files as the last checkpoint has them, new ones gone."""
-        await self._synchronise_index()
+        facts = facts or TreeFacts()
+        await self._synchronise_index(facts)
         known = b""
         for change in changes:
             place = self.path / change.path
             if place.is_dir() and not place.is_symlink():
                 remove_tree(place)
+                facts.found = None
             place.unlink(missing_ok=True)
+            if facts.found is not None:
+                facts.found.pop(os.fsencode(change.path), None)
             if change.kind is not ChangeKind.ADDED:
                 known += os.fsencode(change.path) + b"\0"
         if known:
             await self.git.output("checkout-index", "-f", "-z", "--stdin", stdin=known)
 
-    async def _synchronise_index(self) -> str:
-        last = await self.last()
+    async def _synchronise_index(self, facts: TreeFacts) -> None:
+        """Have the index hold the last checkpoint, which the facts are about from now on."""
+        facts.about(await self.last())
         self._remove_stale_locks()
-        # Keeps what git knows of unchanged files, so that they are not read again.
-        await self.git.output("read-tree", "--reset", last)
-        return last
+        if not facts.index or facts.index != self._index():
+            # Keeps what git knows of unchanged files, so that they are not read again.
+            await self.git.output("read-tree", "--reset", facts.commit)
+            facts.index, facts.found = self._index(), None
+
+    def _index(self) -> tuple[int, ...]:
+        """What tells the index file as it is from any other; git replaces it whole. Empty: there is none."""
+        try:
+            found = (self.administration / "index").stat()
+        except FileNotFoundError:
+            return ()
+        return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
     def _remove_stale_locks(self) -> None:
         """Locks of a git that was killed: under the workspace's lock nobody else can hold them."""
@@ -184,18 +200,38 @@ class WorkingTree:
             transaction += f"update {self.ref} {new} {old}\n"
         await self.git.output("update-ref", "--stdin", stdin=transaction.encode())
 
-    async def _listed(self, since: str | None) -> tuple[dict[bytes, ChangeKind], dict[bytes, str]]:
-        """Changed paths, and those that are left out, with the index at the last checkpoint."""
-        differing, others = await asyncio.gather(
-            self.git.output("diff", *_RAW, *([since] if since else []), "--"),
-            self.git.output("ls-files", "-z", "--others", "--exclude-standard"),
-        )
-        found = parse_raw(differing)
-        for path in split(others):
+    async def _listed(self, facts: TreeFacts) -> dict[bytes, ChangeKind]:
+        """Changed paths, without those that are left out, with the index at the last checkpoint."""
+        await self._synchronise_index(facts)
+        named = facts.named()
+        if named is None or named:
+            differing = parse_status(await self.git.output(*_STATUS, *map(os.fsdecode, named or ())))
+            left_out = {path: why for path, kind in differing.items() if (why := self._why_not(path, kind))}
+            found = {path: kind for path, kind in differing.items() if path not in left_out}
+            facts.listed(found, left_out, named)
+        return facts.found or {}
+
+    async def _begin(self, start: str, facts: TreeFacts) -> None:
+        """Have the facts tell what differs from `start`."""
+        if facts.start != start:
+            raw = await self.git.output("diff-tree", "-r", *_RAW, start, facts.commit, "--")
+            facts.start, facts.since, facts.again = start, parse_raw(raw), set()
+
+    async def _since(self, start: str, found: Mapping[bytes, ChangeKind], facts: TreeFacts) -> dict[bytes, ChangeKind]:
+        """What differs on disk from an earlier commit, given what differs from the last checkpoint."""
+        await self._begin(start, facts)
+        # Changed before the last checkpoint and after it: perhaps as it was at first.
+        twice = facts.again | {path for path in found if path in facts.since}
+        differing = {**facts.since, **found}
+        if twice:
+            named = sorted(twice) if len(twice) <= MOST_NAMED else []
+            raw = await self.git.output("diff", *_RAW, start, "--", *map(os.fsdecode, named))
+            now = parse_raw(raw)
+            differing = {path: kind for path, kind in differing.items() if path not in twice}
+            differing |= {path: kind for path, kind in now.items() if path in twice}
             # Deleted since then, and there again.
-            found[path] = ChangeKind.MODIFIED if path in found else ChangeKind.ADDED
-        left_out = {path: reason for path in found if (reason := self._why_not(path, found[path]))}
-        return {path: kind for path, kind in found.items() if path not in left_out}, left_out
+            differing |= {path: ChangeKind.MODIFIED for path in twice if found.get(path) is ChangeKind.ADDED}
+        return {path: kind for path, kind in differing.items() if path not in facts.left_out}
 
     def _why_not(self, path: bytes, kind: ChangeKind) -> str | None:
         if kind is ChangeKind.DELETED:
@@ -217,15 +253,6 @@ class WorkingTree:
         root = os.path.realpath(os.fsencode(self.path))
         inside = os.path.realpath(place).startswith(root + b"/")
         return None if inside else "a link that leads outside the workspace"
-
-
-def parse_raw(output: bytes) -> dict[bytes, ChangeKind]:
-    """Paths and kinds of `--raw -z` output."""
-    entries = split(output)
-    return {
-        path: _KINDS.get(description.split()[-1][:1], ChangeKind.MODIFIED)
-        for description, path in zip(entries[::2], entries[1::2], strict=True)
-    }
 
 
 def commit_message(subject: str, trailers: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ from activities.gates import masking, prepare
 from activities.outside_parts import fill_submodules
 from activities.sandbox import Sandbox
 from activities.task_folder import TaskFolder, sandbox_for
-from activities.working_tree import ChangeKind
+from activities.tree_facts import ChangeKind
 from baton.redaction import redacted
 
 SETUP_FAILED = "SetupFailed"

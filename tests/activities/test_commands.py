@@ -18,12 +18,12 @@ from activities.commands import (
     CommandResult,
     ProcessGroup,
     Sandbox,
-    capture,
     end_group,
     find_sandbox,
     run,
 )
 from activities.locking import exclusive
+from activities.programs import capture
 from tests.end_to_end.bench import commands_below
 
 LIMIT = timedelta(seconds=20)
@@ -228,7 +228,7 @@ async def test_a_lock_that_a_child_inherits_outlives_its_killed_parent(tmp_path)
     """So that two gits never work at one place when a worker is killed during a long checkout."""
     script = (
         "import asyncio, sys\nfrom datetime import timedelta\nfrom pathlib import Path\n"
-        "from activities.commands import capture\nfrom activities.locking import exclusive\n"
+        "from activities.programs import capture\nfrom activities.locking import exclusive\n"
         "async def main():\n    async with exclusive(Path('lock')) as lock:\n"
         "        await capture(['sh', '-c', 'echo $$ > child; exec sleep 1'], cwd=Path.cwd(), keep_open=(lock,),"
         " environment={'PATH': sys.argv[1]}, time_limit=timedelta(seconds=50))\nasyncio.run(main())\n"

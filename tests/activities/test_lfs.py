@@ -10,7 +10,7 @@ import pytest
 from activities import lfs
 from activities.lfs_filter import LfsFilter, LfsStore, Pointer
 from activities.repository import MergeKind, PrivateRepository
-from activities.working_tree import ChangeKind
+from activities.tree_facts import ChangeKind
 from tests.activities.test_outside_parts import TRAILERS, blob, git
 
 ATTRIBUTES = "*.bin filter=lfs diff=lfs merge=lfs -text\n"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from activities.repository import BadRepository, GitError, Identity, MergeKind, PrivateRepository
-from activities.working_tree import ChangeKind
+from activities.tree_facts import ChangeKind
 
 ODD_NAMES = (
     "with space.txt",

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -13,8 +12,9 @@ from agents_bench import ENVIRONMENT, Agent, Bench, MakeBench, call, does, git, 
 
 from activities.commands import ProcessGroup
 from activities.process_groups import TAG_VARIABLE
-from activities.repository import PrivateRepository
+from activities.repository import Change, PrivateRepository
 from activities.store import Store
+from activities.tree_facts import TreeFacts
 from activities.workspace_lock import workspace_lock
 from baton import trace
 from baton.messages import TurnOutcome
@@ -52,15 +52,19 @@ class DyingRepository(PrivateRepository):
         super().__init__(folder)
         self._point = point
 
-    async def changed_paths(self, workspace: Path, since: str | None = None) -> Any:
+    async def changed_paths(
+        self, workspace: Path, since: str | None = None, facts: TreeFacts | None = None
+    ) -> list[Change]:
         if self._point == "tools":
             raise Killed
-        return await super().changed_paths(workspace, since)
+        return await super().changed_paths(workspace, since, facts)
 
-    async def checkpoint(self, workspace: Path, subject: str, trailers: Mapping[str, str]) -> str:
+    async def checkpoint(
+        self, workspace: Path, subject: str, trailers: Mapping[str, str], facts: TreeFacts | None = None
+    ) -> str:
         if self._point == "node":
             raise Killed
-        commit = await super().checkpoint(workspace, subject, trailers)
+        commit = await super().checkpoint(workspace, subject, trailers, facts)
         if self._point == "checkpoint":
             raise Killed
         return commit

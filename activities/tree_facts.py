@@ -1,0 +1,113 @@
+"""What is known of a workspace's files, so that git is asked only what may have changed since.
+
+Whoever keeps these facts from one call to the next vouches that nothing else wrote in the workspace in between, or says
+what did: `wrote` for single files, `anything_changed` after a command. Fresh facts know nothing, and all is looked at.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from activities.git import split
+
+MOST_NAMED = 100
+"""More paths than these are not named to git one by one: it looks at everything."""
+
+
+class ChangeKind(StrEnum):
+    """What happened to a path. `TYPE`: a file became a link or the other way round."""
+
+    ADDED = "added"
+    MODIFIED = "modified"
+    DELETED = "deleted"
+    TYPE = "type"
+
+
+_KINDS = {b"A": ChangeKind.ADDED, b"D": ChangeKind.DELETED, b"T": ChangeKind.TYPE}
+
+
+@dataclass
+class TreeFacts:
+    """Of one workspace: `found` differs on disk from `commit`, its last checkpoint (None: unknown), but for the paths
+    in `unsure`; `since` is what differs between the commits `start` and `commit`, but for those in `again`. `index`
+    tells the index file that holds `commit` from any other."""
+
+    commit: str = ""
+    index: tuple[int, ...] = ()
+    found: dict[bytes, ChangeKind] | None = None
+    left_out: dict[bytes, str] = field(default_factory=dict)
+    unsure: set[bytes] = field(default_factory=set)
+    start: str = ""
+    since: dict[bytes, ChangeKind] = field(default_factory=dict)
+    again: set[bytes] = field(default_factory=set)
+
+    def wrote(self, paths: Iterable[str]) -> None:
+        """These paths, relative to the workspace and without links, may have changed."""
+        for path in paths:
+            if os.path.basename(path).startswith(".git"):  # noqa: PTH119 (a path of git, not of this system)
+                # Rules of what is ignored or converted: other files may count now, or count no more.
+                self.anything_changed()
+            self.unsure.add(os.fsencode(path))
+
+    def anything_changed(self) -> None:
+        """A command ran: any file may have changed, the index too."""
+        self.found, self.index = None, ()
+
+    def about(self, commit: str) -> None:
+        """The last checkpoint is `commit`: facts about another one are worth nothing."""
+        if commit != self.commit:
+            self.__init__(commit=commit)  # type: ignore[misc]
+
+    def named(self) -> list[bytes] | None:
+        """The paths that git has to be asked about; None for all."""
+        if self.found is None or len(self.unsure) > MOST_NAMED:
+            return None
+        return sorted(self.unsure)
+
+    def listed(
+        self, found: Mapping[bytes, ChangeKind], left_out: Mapping[bytes, str], named: list[bytes] | None
+    ) -> None:
+        """What git answered about `named`."""
+        kept = {} if named is None or self.found is None else self.found
+        still_out = {} if named is None else self.left_out
+        self.found = {path: kind for path, kind in kept.items() if path not in self.unsure} | dict(found)
+        self.left_out = {path: why for path, why in still_out.items() if path not in self.unsure} | dict(left_out)
+        self.unsure.clear()
+
+    def was_at_start(self, path: bytes, kind: ChangeKind) -> bool:
+        """Whether the commit `start` has this path, which changed since the last checkpoint."""
+        return self.since.get(path, kind) is not ChangeKind.ADDED
+
+    def committed(self, changes: Mapping[bytes, ChangeKind], commit: str, index: tuple[int, ...]) -> None:
+        """These of the found changes are in the new checkpoint `commit`, which `index` holds."""
+        for path, kind in changes.items():
+            if path in self.since or path in self.again:
+                self.again.add(path)
+            else:
+                self.since[path] = kind
+        self.found = {path: kind for path, kind in (self.found or {}).items() if path not in changes}
+        self.commit, self.index = commit, index
+
+
+def parse_raw(output: bytes) -> dict[bytes, ChangeKind]:
+    """Paths and kinds of `--raw -z` output."""
+    entries = split(output)
+    return {
+        path: _KINDS.get(description.split()[-1][:1], ChangeKind.MODIFIED)
+        for description, path in zip(entries[::2], entries[1::2], strict=True)
+    }
+
+
+def parse_status(output: bytes) -> dict[bytes, ChangeKind]:
+    """What differs on disk from the index, untracked paths included, of `status --porcelain=v2 -z` without renames."""
+    found = {}
+    for entry in split(output):
+        match entry[:1]:
+            case b"1" if entry[3:4] != b".":
+                found[entry.split(b" ", 8)[8]] = _KINDS.get(entry[3:4], ChangeKind.MODIFIED)
+            case b"u":
+                found[entry.split(b" ", 10)[10]] = ChangeKind.MODIFIED
+            case b"?":
+                found[entry[2:]] = ChangeKind.ADDED
+    return found
