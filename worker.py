@@ -8,17 +8,14 @@ import argparse
 import asyncio
 import logging
 import os
-import ssl
 import sys
 import uuid
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import timedelta
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import anthropic
 import platformdirs
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
@@ -35,6 +32,7 @@ from activities.credentials import Credentials
 from activities.logs import log_to
 from activities.merging import Merging
 from activities.model import Model
+from activities.model_client import ModelClient
 from activities.notifying import Notifying
 from activities.opening import Opening
 from activities.quota import Gate, Pauses
@@ -94,7 +92,7 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
     tasks = Tasks(state)
     credentials = Credentials(state / "service" / "credentials.json")
     telemetry = _telemetry(state, credentials)
-    model = Model(lambda: _anthropic_client(credentials), gate=Gate(Pauses(client)))
+    model = Model(ModelClient(credentials).lend, gate=Gate(Pauses(client)))
     program = await find_sandbox()
     sandbox = Sandbox(program) if program else None
     searchable = await ensure_search_attributes(client)
@@ -197,25 +195,6 @@ async def _connect(arguments: argparse.Namespace, stack: AsyncExitStack) -> Clie
     options["namespace"] = arguments.namespace or options.get("namespace") or "default"
     runtime = Runtime(telemetry=TelemetryConfig(logging=logging_config))
     return await Client.connect(**options, data_converter=converter, runtime=runtime)
-
-
-def _anthropic_client(credentials: Credentials) -> anthropic.AsyncAnthropic:
-    """A client with the newest credentials."""
-    found = credentials.current()
-    return anthropic.AsyncAnthropic(
-        api_key=found.get("ANTHROPIC_API_KEY"),
-        auth_token=found.get("ANTHROPIC_AUTH_TOKEN"),
-        base_url=found.get("ANTHROPIC_BASE_URL"),
-        max_retries=0,
-        open_telemetry=False,
-        http_client=anthropic.DefaultAsyncHttpxClient(verify=_tls()),
-    )
-
-
-@cache
-def _tls() -> ssl.SSLContext:
-    """Reading the certificates takes some 30 ms, so all clients share them."""
-    return ssl.create_default_context()
 
 
 def _host_id(state: Path) -> str:

@@ -22,6 +22,7 @@ class Credentials:
     def __init__(self, file: Path, environment: Mapping[str, str] | None = None) -> None:
         self._file = file
         self._environment = os.environ if environment is None else environment
+        self._known: tuple[object, tuple[str, ...]] = (None, ())
 
     def current(self) -> dict[str, str]:
         """The credentials that hold now, by the name of their environment variable."""
@@ -30,14 +31,25 @@ class Credentials:
         except FileNotFoundError:
             return {name: self._environment[name] for name in MODEL_CREDENTIALS if self._environment.get(name)}
 
+    @property
+    def _collector_file(self) -> Path:
+        return self._file.with_name("telemetry.json")
+
     def _of_collector(self) -> list[str]:
         """What a collector of telemetry takes for credentials."""
         headers = {name: value for name, value in self._environment.items() if name in COLLECTOR_CREDENTIALS}
-        headers |= saved_headers(self._file.with_name("telemetry.json"))
+        headers |= saved_headers(self._collector_file)
         return [value for text in headers.values() for value in header_values(text)]
 
     def secrets(self) -> tuple[str, ...]:
-        """Values that must never be stored or shown."""
+        """Values that must never be stored or shown. They are asked for with every logged line, so files that are as
+        they were are not read again."""
+        files = tuple(_stamp(file) for file in (self._file, self._collector_file))
+        if self._known[0] != files:
+            self._known = (files, self._secrets())
+        return self._known[1]
+
+    def _secrets(self) -> tuple[str, ...]:
         own = {name: value for name, value in self._environment.items() if is_secret_name(name)}
         current = self.current()
         own |= {name: value for name, value in current.items() if not name.endswith("_URL")}
@@ -48,3 +60,12 @@ class Credentials:
     async def secrets_around(self, *folders: Path | None) -> frozenset[str]:
         """Those, and what lies in `.env`-like files and private keys below these folders."""
         return frozenset(self.secrets()) | await asyncio.to_thread(secrets_below, *folders)
+
+
+def _stamp(file: Path) -> tuple[int, ...] | None:
+    """What tells a file from one that is written after it; None where there is none."""
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return None
+    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

@@ -9,6 +9,7 @@ the SDK gives up a whole response when the model wrote one call's JSON wrong.
 import asyncio
 import json
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -94,11 +95,11 @@ class ModelFacts:
 
 
 class Model:
-    """Calls to the Messages API. `client` makes a client when it is needed, so that a new key is used at once."""
+    """Calls to the Messages API. `client` gives the client of one call, so that a new key is used at once."""
 
     def __init__(
         self,
-        client: Callable[[], anthropic.AsyncAnthropic],
+        client: Callable[[], AbstractAsyncContextManager[anthropic.AsyncAnthropic]],
         prices: Mapping[str, Price] | None = None,
         longest_silence: timedelta = LONGEST_SILENCE,
         gate: Gate | None = None,

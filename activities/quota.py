@@ -34,6 +34,9 @@ RPC_LIMIT = timedelta(seconds=5)
 DICE = secrets.SystemRandom()
 SHORTEST_WAIT_SECONDS = 0.01
 MOST_REASON = 500
+NOT_ASKED_AGAIN = timedelta(seconds=3)
+"""An account that was not paused is not asked about for so long: a call that leaves in the meantime is refused by the
+provider, and learns it there."""
 USED_UP = "the provider's limit is used up"
 OTHERS_FIRST = "other calls go first"
 
@@ -97,6 +100,7 @@ class _Account:
 
     view: RateView
     changed: asyncio.Condition
+    not_paused_at: datetime | None = None
 
     async def wake(self) -> None:
         """Whoever waits may look again."""
@@ -157,14 +161,19 @@ class Gate:
             await _changed(account, delay or give_up - now)
 
     async def _raise_if_paused(self, name: str, account: _Account) -> None:
-        pause = await self._pauses.current(name) if self._pauses is not None else None
+        if self._pauses is None:
+            return
+        if account.not_paused_at is not None and self.now() - account.not_paused_at < NOT_ASKED_AGAIN:
+            return
+        pause = await self._pauses.current(name)
         if pause is not None:
             account.view = account.view.resumed()
             raise NotNow(pause)
+        account.not_paused_at = self.now()
 
     async def pause(self, name: str, account: _Account, pause: Pause) -> Pause:
         """Hold every call of the account back; where nobody holds pauses, the one call learns of it."""
-        account.view = account.view.narrowed()
+        account.view, account.not_paused_at = account.view.narrowed(), None
         held = await self._pauses.begin(name, pause) if self._pauses is not None else pause
         account.view = account.view.resumed()
         return held

@@ -57,7 +57,7 @@ class TreeFacts:
     def about(self, commit: str) -> None:
         """The last checkpoint is `commit`: facts about another one are worth nothing."""
         if commit != self.commit:
-            self.__init__(commit=commit)  # type: ignore[misc]
+            self.__init__(commit=commit, start=commit)  # type: ignore[misc]
 
     def named(self) -> list[bytes] | None:
         """The paths that git has to be asked about; None for all."""

@@ -94,6 +94,8 @@ each a part that every such token has: looking for it costs little, and most tex
 
 def is_secret_file(path: str) -> bool:
     """Whether a file is made to hold secrets: `.env`, `.env.local`, `prod.env`, but not `.env.example`."""
+    if ".env" not in path.lower():  # nearly all; whole trees are asked about
+        return False
     name = PurePosixPath(path).name.lower()
     looks = name == ".env" or name.startswith(".env.") or name.endswith(".env")
     return looks and not _TEMPLATES & set(PurePosixPath(name).suffixes)
@@ -147,7 +149,7 @@ def _looks_random(value: str) -> bool:
 
 def is_key_file(path: str) -> bool:
     """Whether a file may hold a private key, by its name."""
-    name = PurePosixPath(path).name.lower()
+    name = path.rstrip("/").rpartition("/")[2].lower()
     return name in _KEY_NAMES or name.endswith(_KEY_SUFFIXES)
 
 

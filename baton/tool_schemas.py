@@ -7,6 +7,8 @@ is answered by a `ToolFault` that names the field and shows the expected form; i
 import difflib
 import json
 from collections.abc import Collection, Sequence
+from copy import deepcopy
+from functools import cache
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
@@ -103,14 +105,15 @@ def tools_for(
         {
             "name": name,
             "description": " ".join((INPUTS[name].__doc__ or "").split()),
-            "input_schema": schema(INPUTS[name]),
+            "input_schema": deepcopy(schema(INPUTS[name])),
         }
         for name in names
     ]
 
 
+@cache
 def schema(model: type[BaseModel]) -> JsonSchema:
-    """The JSON schema of a model, without references, titles and `null` alternatives."""
+    """The JSON schema of a model, without references, titles and `null` alternatives. Made once: it takes long."""
     raw = model.model_json_schema()
     plain = _plain(raw, raw.get("$defs", {}))
     if not isinstance(plain, dict):

@@ -9,17 +9,18 @@ import anthropic
 import pytest
 
 from activities.credentials import Credentials
+from activities.model_client import new_client
 from activities.telemetry_wanted import exporters, header_values, is_wanted
 from baton.environment import allowed_environment
 from cli.credentials import remove_credentials, save_credentials
 from cli.processes import service_environment
-from worker import _anthropic_client
 
 LOADED = """
 import os, sys
 from pathlib import Path
 import worker
 from activities.credentials import Credentials
+from activities.model_client import new_client
 telemetry = worker._telemetry(Path(sys.argv[1]), Credentials(Path(sys.argv[1]) / "none.json"))
 loaded = [name for name in sys.modules if name.startswith(("opentelemetry.sdk", "opentelemetry.exporter", "requests"))]
 print(telemetry is not None, bool(loaded))
@@ -83,5 +84,5 @@ def test_the_spans_of_the_clients_own_are_off(tmp_path: Path, monkeypatch: pytes
         make(self, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(anthropic.AsyncAnthropic, "__init__", watched)
-    _anthropic_client(Credentials(tmp_path / "none.json"))
+    new_client(Credentials(tmp_path / "none.json").current())
     assert given["open_telemetry"] is False

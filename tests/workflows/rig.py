@@ -22,11 +22,11 @@ from temporalio.worker import (
     Worker,
 )
 
-import worker
 from activities.agents import Agents
 from activities.credentials import Credentials
 from activities.merging import Merging
 from activities.model import LONGEST_SILENCE, Model
+from activities.model_client import ModelClient
 from activities.notifying import Notifying
 from activities.opening import Opening
 from activities.quota import Gate, Pauses
@@ -165,9 +165,8 @@ async def running_rig(address: str, folder: Path, longest_silence: timedelta = L
     """A worker with everything below the folder, for the block. `longest_silence`: of the model in a stream."""
     client = await Client.connect(address, data_converter=pydantic_data_converter)
     credentials = Credentials(folder / "service" / "credentials.json", {})
-    model = Model(
-        lambda: worker._anthropic_client(credentials), longest_silence=longest_silence, gate=Gate(Pauses(client))
-    )
+    clients = ModelClient(credentials)
+    model = Model(clients.lend, longest_silence=longest_silence, gate=Gate(Pauses(client)))
     tasks = Tasks(folder)
     attempts = Attempts()
     async with Worker(
@@ -189,4 +188,7 @@ async def running_rig(address: str, folder: Path, longest_silence: timedelta = L
         max_heartbeat_throttle_interval=HEARTBEATS,
         default_heartbeat_throttle_interval=HEARTBEATS,
     ):
-        yield Rig(folder, client, tasks, attempts)
+        try:
+            yield Rig(folder, client, tasks, attempts)
+        finally:
+            await clients.close()

@@ -1,0 +1,167 @@
+"""What a turn asks git: only what may have changed, and the checkpoint holds what it would hold after a look at all."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents_bench import Agent, Bench, MakeBench, call, does, git, says
+
+import activities.git
+from activities.programs import capture
+from activities.tree_facts import ChangeKind, TreeFacts, parse_status
+
+Calls = Callable[[], list[str]]
+EDIT = call("edit", file_path="src/a.py", old_string="A = 1", new_string="A = 2")
+BACK = call("edit", file_path="src/a.py", old_string="A = 2", new_string="A = 1")
+DONE = call("complete_item", item="src/a.py")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """Git's commands since the last look."""
+    found: list[str] = []
+
+    async def counted(argv: list[str], **options: Any) -> Any:
+        found.append(next(word for word in argv[2:] if not word.startswith("-") and "=" not in word))
+        return await capture(argv, **options)
+
+    monkeypatch.setattr(activities.git, "capture", counted)
+
+    def look() -> list[str]:
+        seen = found.copy()
+        found.clear()
+        return seen
+
+    return look
+
+
+async def begun(make_bench: MakeBench, *replies: Any) -> tuple[Bench, Agent]:
+    """An agent after its first turn, which makes the workspace known."""
+    bench = await make_bench(does(call("read", file_path="src/a.py")), *replies, says("Next."))
+    agent = await bench.start()
+    await agent.turn()
+    return bench, agent
+
+
+async def test_a_turn_of_file_tools_starts_five_gits_and_one_that_reads_two(
+    make_bench: MakeBench, asked: Calls
+) -> None:
+    _, agent = await begun(make_bench, does(EDIT, DONE), does(call("read", file_path="src/b.py")))
+    asked()
+    outcome = await agent.turn()
+    assert [record.item for record in outcome.items] == ["src/a.py"]
+    assert asked() == ["status", "update-index", "write-tree", "commit-tree", "update-ref"]
+    await agent.turn()
+    assert asked() == ["commit-tree", "update-ref"]
+    assert agent.commits()[-1].endswith("turn 3")
+
+
+async def test_a_turn_with_a_command_looks_at_everything_once(make_bench: MakeBench, asked: Calls) -> None:
+    command = "echo x >> src/a.py; git add -A; rm docs/guide.md; echo new > made.txt"
+    bench, agent = await begun(make_bench, does(call("bash", command=command), DONE))
+    asked()
+    await agent.turn()
+    listed = ["read-tree", "status", "checkout-index", "update-index", "write-tree", "commit-tree", "update-ref"]
+    assert asked() == listed
+    changed = git(
+        bench.folder.repository.path, "diff", "--name-status", agent.assignment.start_commit, agent.state.commit
+    )
+    assert changed.split() == ["A", "made.txt", "M", "src/a.py"]
+    assert (agent.workspace / "docs/guide.md").exists()
+
+
+async def test_an_item_that_is_as_it_was_is_no_change(make_bench: MakeBench, asked: Calls) -> None:
+    _, agent = await begun(make_bench, does(EDIT), does(BACK, DONE), does(EDIT, DONE))
+    await agent.turn()
+    outcome = await agent.turn()
+    assert outcome.items == ()
+    outcome = await agent.turn()
+    assert [record.item for record in outcome.items] == ["src/a.py"]
+
+
+async def test_ignored_files_stay_out_until_the_rules_change(make_bench: MakeBench) -> None:
+    new = call("write", file_path="src/new.log", content="x\n")
+    bench, agent = await begun(
+        make_bench,
+        does(call("write", file_path=".gitignore", content="*.log\n")),
+        does(new, call("write", file_path="src/new.txt", content="x\n")),
+        does(call("write", file_path=".gitignore", content="*.tmp\n")),
+    )
+    path = bench.folder.repository.path
+    await agent.turn()
+    await agent.turn()
+    assert "src/new.txt" in git(path, "ls-tree", "-r", "--name-only", agent.state.commit).split()
+    assert "src/new.log" not in git(path, "ls-tree", "-r", "--name-only", agent.state.commit).split()
+    await agent.turn()
+    assert "src/new.log" in git(path, "ls-tree", "-r", "--name-only", agent.state.commit).split()
+
+
+async def test_what_another_process_did_in_between_is_seen(make_bench: MakeBench, asked: Calls) -> None:
+    edit_b = call("edit", file_path="src/b.py", old_string="B = 1", new_string="B = 2")
+    bench, agent = await begun(make_bench, does(EDIT), does(edit_b))
+    known = bench.folder.repository
+    bench.restart()
+    (agent.workspace / "stray.txt").write_text("left by a turn that another process ran\n")
+    await agent.turn()
+    bench.folder.repository = known
+    await agent.turn()
+    files = git(known.path, "ls-tree", "-r", "--name-only", agent.state.commit).split()
+    assert {"stray.txt", "src/a.py"} <= set(files)
+    changed = git(known.path, "diff", "--name-only", agent.assignment.start_commit, agent.state.commit)
+    assert changed.split() == ["src/a.py", "src/b.py", "stray.txt"]
+
+
+async def test_a_second_attempt_knows_nothing(make_bench: MakeBench, asked: Calls) -> None:
+    bench, agent = await begun(make_bench, does(EDIT))
+    (agent.workspace / "half.txt").write_text("what a first attempt left\n")
+    asked()
+    outcome = await agent.attempt(agent.request(), 2)
+    assert "read-tree" in asked()
+    changed = git(bench.folder.repository.path, "diff", "--name-only", agent.assignment.start_commit, outcome.commit)
+    assert changed.split() == ["src/a.py"]
+    assert not (agent.workspace / "half.txt").exists()
+
+
+async def test_an_index_that_somebody_changed_is_brought_back(make_bench: MakeBench) -> None:
+    bench, agent = await begun(make_bench, does(EDIT))
+    (agent.workspace / "docs/guide.md").write_text("changed by somebody\n")
+    git(agent.workspace, "rm", "-q", "--cached", "src/b.py")
+    await agent.turn()
+    changed = git(
+        bench.folder.repository.path, "diff", "--name-status", agent.assignment.start_commit, agent.state.commit
+    )
+    assert changed.split() == ["M", "docs/guide.md", "M", "src/a.py"]
+
+
+def test_status_tells_what_differs_on_disk_only() -> None:
+    fields = "N... 100644 100644 100644 " + "0" * 40 + " " + "1" * 40
+    entries = [
+        f"1 .M {fields} a b",
+        f"1 M. {fields} staged",
+        f"1 AD {fields} gone",
+        f"1 .T {fields} link",
+        "? new\nline",
+    ]
+    assert parse_status("\0".join([*entries, ""]).encode()) == {
+        b"a b": ChangeKind.MODIFIED,
+        b"gone": ChangeKind.DELETED,
+        b"link": ChangeKind.TYPE,
+        b"new\nline": ChangeKind.ADDED,
+    }
+
+
+def test_facts_ask_about_single_paths_until_rules_or_numbers_say_otherwise() -> None:
+    facts = TreeFacts(commit="c", index=(1,), found={b"a": ChangeKind.ADDED})
+    facts.wrote(["a", "b"])
+    assert facts.named() == [b"a", b"b"]
+    facts.listed({b"b": ChangeKind.MODIFIED}, {}, [b"a", b"b"])
+    assert facts.found == {b"b": ChangeKind.MODIFIED}
+    facts.wrote(f"many/{n}" for n in range(500))
+    assert facts.named() is None
+    facts.listed({}, {b"n/": "a git repository of its own"}, None)
+    assert (facts.found, facts.named()) == ({}, [])
+    facts.wrote([str(Path("deep/.gitattributes"))])
+    assert facts.named() is None
+    facts.about("other")
+    assert facts == TreeFacts(commit="other", start="other")
