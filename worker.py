@@ -1,7 +1,8 @@
 """The worker: composes settings, collaborators and Temporal's worker. No logic.
 
-Two queues: `baton` for workflows and for opening a task, and this host's own for everything that touches the folder
-where the task's workspaces live.
+Two queues: `baton` for whole tasks and for opening one, and this host's own for everything that touches the folder
+where the task's workspaces live, the agents included: a worker that has an agent and its activities begins the next
+activity at once.
 """
 
 import argparse
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from activities.telemetry_export import Telemetry
 
 PAYLOAD_THRESHOLD_BYTES = 128 * 1024
+HEARTBEATS = timedelta(seconds=1)
 
 
 def main() -> None:
@@ -127,29 +129,17 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
         turns.integrate,
     ]
     running = RunningActivities()
-    heartbeats = timedelta(seconds=1)
-    interceptors = [running, *([telemetry.delivery] if telemetry is not None else [])]
-    common = Worker(
-        client,
-        task_queue=TASK_QUEUE,
-        workflows=[OrchestrationWorkflow, AgentWorkflow, QuotaWorkflow],
-        activities=[opening.open_task],
-        interceptors=interceptors,
-        workflow_runner=SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default),
-        sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
-        max_heartbeat_throttle_interval=heartbeats,
-        default_heartbeat_throttle_interval=heartbeats,
-        graceful_shutdown_timeout=DRAIN_LIMIT,
-    )
-    host = Worker(
-        client,
-        task_queue=host_queue,
-        activities=on_host,
-        interceptors=interceptors,
-        max_heartbeat_throttle_interval=heartbeats,
-        default_heartbeat_throttle_interval=heartbeats,
-        graceful_shutdown_timeout=DRAIN_LIMIT,
-    )
+    options: dict[str, Any] = {
+        "interceptors": [running, *([telemetry.delivery] if telemetry is not None else [])],
+        "workflow_runner": SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default),
+        "sticky_queue_schedule_to_start_timeout": timedelta(seconds=2),
+        "max_heartbeat_throttle_interval": HEARTBEATS,
+        "default_heartbeat_throttle_interval": HEARTBEATS,
+        "graceful_shutdown_timeout": DRAIN_LIMIT,
+    }
+    workflows = [OrchestrationWorkflow, AgentWorkflow, QuotaWorkflow]
+    common = Worker(client, task_queue=TASK_QUEUE, workflows=workflows, activities=[opening.open_task], **options)
+    host = Worker(client, task_queue=host_queue, workflows=[AgentWorkflow], activities=on_host, **options)
     stopping = Stopping()
     closed_tasks = ClosedTasks(tasks, client)
     async with common, host:

@@ -62,6 +62,8 @@ class Chains:
                 AgentWorkflow.run,
                 assignment.model_copy(update={"allowance": part, **given}),
                 id=workflow_id,
+                # Where its activities are, so that the worker begins the next one without a way over the server.
+                task_queue=assignment.host_queue,
                 id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
                 static_summary=f"{assignment.name}: {subject}"[:200],
             )
