@@ -3,8 +3,8 @@
 import asyncio
 import shutil
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -59,12 +59,10 @@ class DyingRepository(PrivateRepository):
             raise Killed
         return await super().changed_paths(workspace, since, facts)
 
-    async def checkpoint(
-        self, workspace: Path, subject: str, trailers: Mapping[str, str], facts: TreeFacts | None = None
-    ) -> str:
+    async def checkpoint(self, *given: Any, **more: Any) -> str:
         if self._point == "node":
             raise Killed
-        commit = await super().checkpoint(workspace, subject, trailers, facts)
+        commit = await super().checkpoint(*given, **more)
         if self._point == "checkpoint":
             raise Killed
         return commit
