@@ -22,7 +22,16 @@ from activities.resolution import Resolutions
 from activities.result_branch import ASIDE, MergeKind, MergeOutcome, ResultBranch
 from activities.source_repository import Identity, SourceFacts, SourceRepository
 from activities.tree_facts import TreeFacts
-from activities.working_tree import TRAILER_RESULT, Barred, Change, LeftOut, WorkingTree, commit_message, trailers_of
+from activities.working_tree import (
+    TRAILER_RESULT,
+    Barred,
+    Change,
+    LeftOut,
+    WorkingTree,
+    commit_message,
+    ignore_rule,
+    trailers_of,
+)
 from baton.layout import PRIVATE_REPOSITORY
 
 __all__ = [
@@ -41,7 +50,6 @@ THROWAWAY = "refs/baton/workspaces"
 DIFF_LIMIT_BYTES = 200_000
 FACTS_KEPT = 64
 """So many workspaces are known well enough that a turn need not look at all of their files."""
-_GLOB = re.compile(r"[\\*?\[\]!# ]")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -165,6 +173,18 @@ class PrivateRepository:
         """What git neither tracks nor ignores: files, and folders of which nothing is tracked as `name/`."""
         return await self._tree(workspace).untracked()
 
+    async def all_untracked(self, workspace: Path) -> frozenset[str]:
+        """What git does not track, ignored or not: files, and folders of which nothing is tracked as `name/`."""
+        return await self._tree(workspace).all_untracked()
+
+    async def clean(self, workspace: Path, keep: Iterable[str]) -> None:
+        """Remove what git does not track in the workspace, ignored or not, but for these paths."""
+        await self._tree(workspace).clean(keep)
+
+    def note_path(self, workspace: Path, name: str) -> Path:
+        """Where something may be noted of a workspace; it goes when the workspace is made anew."""
+        return self._tree(workspace).administration / name
+
     async def left_out(self, workspace: Path) -> list[LeftOut]:
         """What a checkpoint would not hold, and why."""
         return await self._tree(workspace).left_out()
@@ -175,7 +195,7 @@ class PrivateRepository:
             rules = self.path / "info" / "exclude"
             # Names need not be UTF-8; one with a line end cannot be said in this file.
             known = rules.read_text("utf-8", "surrogateescape").splitlines()
-            wanted = ["/" + _GLOB.sub(r"\\\g<0>", path.strip("/")) for path in sorted(paths) if "\n" not in path]
+            wanted = [ignore_rule(path.strip("/")) for path in sorted(paths) if "\n" not in path]
             new = [rule for rule in wanted if rule not in known]
             if new:
                 temporary = rules.with_name("exclude.new")

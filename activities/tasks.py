@@ -10,6 +10,7 @@ from activities.closed_tasks import tell_end
 from activities.credentials import Credentials
 from activities.disk_secrets import secrets_below
 from activities.gate_checks import GateChecks, Place, restore_configuration, suite_changes
+from activities.gate_workspace import GateWorkspace
 from activities.gates import Gates
 from activities.lfs import give_objects
 from activities.measuring import sizes_of
@@ -82,8 +83,11 @@ class TaskWork:
         folder = self._tasks.folder(request.task_id)
         record = folder.record
         async with pulse("preparing the gates") as beat, workspace_lock(folder.lock_path(request.workspace)) as lock:
-            workspace = await folder.repository.open_workspace(request.workspace, request.commit)
-            await folder.repository.reset(workspace, request.commit)
+            place_for = GateWorkspace(folder.repository, request.workspace, record.opened.settings.setup)
+            if request.keep:
+                workspace, is_set_up = await place_for.used_again(request.commit)
+            else:
+                workspace, is_set_up = await place_for.fresh(request.commit), False
             base, repository = record.opened.base_commit, folder.repository
             changed = await repository.changed_between(base, request.commit) if request.commit != base else []
             plan = folder.plan.plan if folder.plan is not None else ()
@@ -92,7 +96,11 @@ class TaskWork:
             changes = with_asked(
                 await suite_changes(repository, base, request.commit, changed), record.input.task, plan
             )
-            await prepare_workspace(folder, workspace, self._sandbox, self._credentials.secrets())
+            if not is_set_up:
+                untracked = await repository.all_untracked(workspace) if request.keep else frozenset()
+                await prepare_workspace(folder, workspace, self._sandbox, self._credentials.secrets())
+                if request.keep:
+                    await place_for.remember(workspace, request.commit, untracked)
             secrets = await self._credentials.secrets_around(workspace, folder.checkout)
             place = Place(
                 workspace,
@@ -112,7 +120,8 @@ class TaskWork:
                 secrets |= await asyncio.to_thread(secrets_below, workspace)
                 results.append(without_secrets(done, secrets))
             sizes = await asyncio.to_thread(sizes_of, workspace, request.sizes)
-            await folder.repository.close_workspace(request.workspace)
+            if not request.keep:
+                await folder.repository.close_workspace(request.workspace)
         return GateResults(results=tuple(results), sizes=sizes)
 
     @activity.defn(name="publish")

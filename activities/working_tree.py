@@ -23,6 +23,7 @@ TRAILER_AGENT, TRAILER_TURN, TRAILER_RESULT = "Baton-Agent", "Baton-Turn", "Bato
 """Of checkpoints: who made it, in which turn, and the node or blob that holds what it came with."""
 READY_FILE = "baton-ready"
 """There once the checkout was complete."""
+_GLOB = re.compile(r"[\\*?\[\]!# ]")
 _OBJECT_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _RAW = ("--raw", "-z", "--abbrev=64", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")
 _STATUS = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=all", "--")
@@ -114,6 +115,16 @@ class WorkingTree:
             Change(path=path_text(path), kind=kind): facts.was_at_start(path, kind)
             for path, kind in sorted(found.items())
         }
+
+    async def all_untracked(self) -> frozenset[str]:
+        """Files, and whole folders as `name/`, that git does not track, ignored or not."""
+        flags = ("-z", "--others", "--directory", "--no-empty-directory")
+        return frozenset(path_text(path) for path in split(await self.git.output("ls-files", *flags)))
+
+    async def clean(self, keep: Iterable[str]) -> None:
+        """Remove what git does not track, ignored or not, but for these paths."""
+        kept = [f"--exclude={ignore_rule(path)}" for path in sorted(keep)]
+        await self.git.output("clean", "-ffdxq", *kept)
 
     async def left_out(self) -> list[LeftOut]:
         """What the next checkpoint will not hold though git does not ignore it."""
@@ -253,6 +264,11 @@ class WorkingTree:
         root = os.path.realpath(os.fsencode(self.path))
         inside = os.path.realpath(place).startswith(root + b"/")
         return None if inside else "a link that leads outside the workspace"
+
+
+def ignore_rule(path: str) -> str:
+    """The line of an ignore file that means this path and no other."""
+    return "/" + _GLOB.sub(r"\\\g<0>", path)
 
 
 def commit_message(subject: str, trailers: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ import json
 import posixpath
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from baton.command_lines import words
@@ -28,6 +28,14 @@ _HEADER = re.compile(r"^\s*\[[^\]]+\]\]?\s*(?:[#;].*)?$")
 _PACKAGE_KEYS = (
     "scripts", "jest", "mocha", "ava", "vitest", "nyc", "c8", "eslintConfig", "eslintIgnore", "xo", "standard", "tap"
 )  # fmt: skip
+_SET_UP = re.compile(
+    r"(?:^|/)(?:package(?:-lock)?\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-[\w-]+\.yaml|bun\.lockb?|\.npmrc|\.yarnrc\S*"
+    r"|pyproject\.toml|setup\.(?:py|cfg)|(?:requirements|constraints)[^/]*\.(?:txt|in)|requirements/[^/]+|poetry\.lock"
+    r"|uv\.lock|Pipfile(?:\.lock)?|environment\.ya?ml|tox\.ini|\.python-version|\.nvmrc|\.tool-versions|Gemfile(?:\.lock)?"
+    r"|[^/]+\.gemspec|Cargo\.(?:toml|lock)|go\.(?:mod|sum)|pom\.xml|[^/]+\.gradle(?:\.kts)?|composer\.(?:json|lock)"
+    r"|CMakeLists\.txt|[Mm]akefile|GNUmakefile|\.gitmodules|[^/]+\.(?:c|cc|cpp|cxx|h|hpp|pyx|pxd|rs))$"
+)
+"""What the usual set-ups read: `npm ci`, `pip install`, a build in place."""
 _MAKE = frozenset({"make", "gmake"})
 _SCRIPTS = (".sh", ".bash", ".zsh", ".ps1")
 _COLLECTING = re.compile(r"^(?:pytest_\w+|collect_ignore(?:_glob)?)$")
@@ -36,6 +44,12 @@ _COLLECTING = re.compile(r"^(?:pytest_\w+|collect_ignore(?:_glob)?)$")
 def is_gate_configuration(path: str) -> bool:
     """Whether a file of this name can change what a gate checks."""
     return bool(_WHOLE.search(path)) or path.rsplit("/", 1)[-1] in _PARTLY
+
+
+def may_change_set_up(path: str, scripts: Collection[str] = ()) -> bool:
+    """Whether what set-up leaves may depend on a file of this name: lists of packages, build files, sources that are
+    compiled, and the `scripts` of its commands."""
+    return path in scripts or bool(_SET_UP.search(path))
 
 
 def scripts_of(commands: Iterable[str]) -> frozenset[str]:

@@ -437,7 +437,7 @@ class RunGates(Stored):
     """Input of `run_gates`: the gates on one commit, in a workspace of this name.
 
     `baseline`: their results on the base commit, where those are known. `watched`: tests that failed newly before.
-    `sizes`: paths and globs to measure after them.
+    `sizes`: paths and globs to measure after them. `keep`: the workspace stays for the next ones.
     """
 
     task_id: str
@@ -447,6 +447,7 @@ class RunGates(Stored):
     baseline: tuple[GateResult, ...] = ()
     watched: tuple[str, ...] = ()
     sizes: tuple[str, ...] = ()
+    keep: bool = False
 
 
 class GateResults(Stored):

@@ -47,8 +47,8 @@ class HostWork:
         watched: tuple[str, ...] = (),
         chosen: tuple[GateSpec, ...] | None = None,
     ) -> GateResults:
-        """Run all gates, or the chosen ones, on a commit. Gates that cannot be run are inconclusive; they never end
-        the task.
+        """Run all gates on a commit, or the chosen ones in a workspace that is kept for the next run. Gates that cannot
+        be run are inconclusive; they never end the task.
 
         `baseline`: with it new failures are run again, and what became of the tests is looked at. `watched`: tests
         that failed newly before.
@@ -68,6 +68,7 @@ class HostWork:
                     baseline=tuple(result.model_copy(update=NOT_COMPARED) for result in baseline),
                     watched=watched,
                     sizes=sizes,
+                    keep=chosen is not None,
                 ),
                 task_queue=self._run.opened.host_queue,
                 summary=f"gates on {workspace}",

@@ -18,6 +18,10 @@ with workflow.unsafe.imports_passed_through():
     from workflows.versions import AFTER_MERGES, MERGE_QUEUE
 
 
+BETWEEN_MERGES = "gates"
+"""The workspace of the gates between merges."""
+
+
 class MergeQueue:
     """Merges the steps of one plan. `slots`: what agents at work take one of. `known`: what the gates say of the
     result, where that is known; else the baseline is."""
@@ -68,17 +72,17 @@ class MergeQueue:
         goes_on = run.replan_wanted or run.renewal_due or any(other not in run.results for other in others)
         if not goes_on and workflow.patched(AFTER_MERGES):
             return
-        results, _ = await self._gates(commit, f"merged-{step}")
+        results, _ = await self._gates(commit)
         run.checked(results)
 
-    async def new_failures(self, commit: str, workspace: str) -> tuple[GateVerdict, ...]:
+    async def new_failures(self, commit: str) -> tuple[GateVerdict, ...]:
         """Cheap gates that newly fail on a commit that is not on the result. Waits for the baseline."""
         if self.run.opened.gates:
             await workflow.wait_condition(lambda: self.run.baseline is not None)
-        results, known = await self._gates(commit, workspace)
+        results, known = await self._gates(commit)
         return tuple(one for one in compare(known, results) if one.status is VerdictStatus.NEW_FAILURE)
 
-    async def _gates(self, commit: str, workspace: str) -> tuple[tuple[GateResult, ...], tuple[GateResult, ...]]:
+    async def _gates(self, commit: str) -> tuple[tuple[GateResult, ...], tuple[GateResult, ...]]:
         """What the cheap gates say of a commit, and what they said of the result before. Which ones are cheap is known
         from the baseline: until it is there, nothing runs."""
         run, baseline = self.run, self.run.baseline or ()
@@ -86,7 +90,7 @@ class MergeQueue:
         known = run.trail.known([gate.name for gate in chosen], baseline)
         if not chosen:
             return (), known
-        return (await run.host.gates(commit, workspace, known, chosen=chosen)).results, known
+        return (await run.host.gates(commit, BETWEEN_MERGES, known, chosen=chosen)).results, known
 
     @asynccontextmanager
     async def _turn(self, step: int) -> AsyncIterator[None]:

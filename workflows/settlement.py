@@ -197,7 +197,7 @@ class Settlement:
         settled = await self._settle(prepared, conflict, "agent")
         if settled.faults:
             return settled.faults
-        failing = await self._queue.new_failures(settled.commit, f"{self._workspace}-gates")
+        failing = await self._queue.new_failures(settled.commit)
         return tuple(
             f"gate {verdict.name} fails with this resolution and did not fail before it: "
             + ("; ".join(verdict.new_failures[:5]) or verdict.detail)
