@@ -6,10 +6,9 @@ the processes of root, nor those of one command apart from a user's others, so t
 
 import asyncio
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -18,8 +17,11 @@ MOST_PROCESSES = 1_000
 MEMORY_SHARE = 0.8
 """Of the host's memory, for each process."""
 PROCESSES_VARIABLE, MEMORY_VARIABLE = "BATON_COMMAND_PROCESSES", "BATON_COMMAND_MEMORY_MB"
+MARK_BYTES = 64 * 2**20
 LOOK_SECONDS = 0.25
 _LOAD = Path("/proc/loadavg")
+_LIMITED = 'ulimit -d "$0" 2>/dev/null; ulimit -c 0 2>/dev/null; exec "$@"'
+"""`$0` is in KiB. Where the limit is lower already, raising it fails, which is fine. No core files either."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,18 @@ class CommandLimits:
             raise ValueError(f"{PROCESSES_VARIABLE} and {MEMORY_VARIABLE} must be above zero")
         return cls(processes, memory)
 
+    def marked(self, tag: str) -> "CommandLimits":
+        """A little less memory, by an amount that this command alone has: what it starts can be told by its limit."""
+        if self.memory_bytes is None:
+            return self
+        steps = min(MARK_BYTES, self.memory_bytes // 8) // 1024
+        return replace(self, memory_bytes=(self.memory_bytes // 1024 - int(tag, 16) % max(steps, 1)) * 1024)
+
     def argv(self, argv: Sequence[str]) -> list[str]:
-        """The program under the limit of memory, where the host has the program that sets it (util-linux)."""
-        program = shutil.which("prlimit") if self.memory_bytes is not None else None
-        return [program, f"--data={self.memory_bytes}", "--", *argv] if program else list(argv)
+        """The program under the limit of memory, set by the shell that every host has before it becomes the program."""
+        if self.memory_bytes is None:
+            return list(argv)
+        return ["/bin/sh", "-c", _LIMITED, str(self.memory_bytes // 1024), *argv]
 
     async def overrun(self, leader: int) -> None:
         """Return once the leader has more descendants than allowed; else never."""

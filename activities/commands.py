@@ -78,13 +78,14 @@ async def run(
     argv = _shell(command) if isinstance(command, str) else list(command)
     if sandbox is not None:
         argv = sandbox.argv(argv, cwd, environment)
-    limits = limits or CommandLimits.of_host(os.environ)
+    tag = secrets.token_hex(12)
+    limits = (limits or CommandLimits.of_host(os.environ)).marked(tag)
     argv = limits.argv(argv)
     started = time.monotonic()
     with ExitStack() as stack:
         copy = stack.enter_context(transcript.open("wb")) if transcript else None
         output = OutputBuffer(output_limit_bytes, copy=copy, on_data=on_output)
-        job = _Job(argv, cwd, environment, stdin, on_start, (output,), limits=limits)
+        job = _Job(argv, cwd, environment, stdin, on_start, (output,), limits=limits, tag=tag)
         exit_code, timed_out = await job.finish(time_limit)
     return CommandResult(
         exit_code=exit_code,
@@ -110,6 +111,10 @@ class _Job:
     overrun: bool = False
     tag: str = field(default_factory=lambda: secrets.token_hex(12))
 
+    @property
+    def _memory_bytes(self) -> int:
+        return (self.limits.memory_bytes if self.limits else None) or 0
+
     async def finish(self, time_limit: timedelta) -> tuple[int, bool]:
         """Start, wait, end everything. Returns the exit code and whether the time limit ended it."""
         if not self.cwd.is_dir():
@@ -117,7 +122,7 @@ class _Job:
         pipes: list[int] = []
         try:
             if self.on_start is not None:
-                self.on_start(ProcessGroup(group_id=0, started_at=0.0, tag=self.tag))
+                self.on_start(ProcessGroup(group_id=0, started_at=0.0, tag=self.tag, memory_bytes=self._memory_bytes))
             try:
                 process = await self._start(pipes)
             except OSError as error:  # missing, not executable, no program at all, too long arguments
@@ -132,7 +137,7 @@ class _Job:
     async def _follow(
         self, process: asyncio.subprocess.Process, pipes: list[int], time_limit: timedelta
     ) -> tuple[int, bool]:
-        group = ProcessGroup.led_by(process.pid, self.tag)
+        group = ProcessGroup.led_by(process.pid, self.tag, self._memory_bytes)
         timed_out = False
         try:
             if self.on_start is not None:

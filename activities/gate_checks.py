@@ -131,25 +131,33 @@ async def restore_configuration(
 ) -> list[IntegrityFinding]:
     """Put back in the workspace what changed of the gates' configuration, but for files that the plan names.
 
-    `scripts` are files that the gates' commands start; one that the base commit has is configuration as a whole.
+    `scripts` are files that the gates' commands start. One that the base commit has runs as it is there, whatever the
+    plan says: it is a part of the command. One that is new is told, for nobody checked what it checks.
     """
-    restored, planned = [], []
+    restored: list[str] = []
+    planned: list[str] = []
+    planned_scripts: list[str] = []
+    new_scripts: list[str] = []
     for change in changed:
         is_script = change.path in scripts
         if not is_script and not is_gate_configuration(change.path):
             continue
         before = await _text(repository, base, change.path)
         now = await _text(repository, commit, change.path)
-        as_script = now if before is None else before
-        wanted = as_script if is_script else with_base(change.path, before, now)
+        if is_script and before is None:
+            new_scripts.append(change.path)
+            continue
+        wanted = before if is_script else with_base(change.path, before, now)
         if wanted == now:
             continue
-        if is_planned(change.path, plan):
+        is_named = is_planned(change.path, plan)
+        if is_named and not is_script:
             planned.append(change.path)
             continue
-        await asyncio.to_thread(_put, workspace, change.path, wanted)
-        restored.append(change.path)
-    return of_configuration(restored, planned)
+        executable = is_script and await _is_executable(repository, base, change.path)
+        await asyncio.to_thread(_put, workspace, change.path, wanted, executable=executable)
+        (planned_scripts if is_named else restored).append(change.path)
+    return of_configuration(restored, planned, planned_scripts, new_scripts)
 
 
 async def suite_changes(
@@ -183,7 +191,11 @@ async def _text(repository: PrivateRepository, commit: str, path: str) -> str | 
         return None
 
 
-def _put(workspace: Path, path: str, text: str | None) -> None:
+async def _is_executable(repository: PrivateRepository, commit: str, path: str) -> bool:
+    return (await repository.git().output("ls-tree", commit, "--", path)).startswith(b"100755")
+
+
+def _put(workspace: Path, path: str, text: str | None, *, executable: bool = False) -> None:
     """Replace a file of the workspace. Never through a link, and not below what is no folder any more."""
     target = workspace / path
     if not target.parent.resolve().is_relative_to(workspace.resolve()):
@@ -195,3 +207,5 @@ def _put(workspace: Path, path: str, text: str | None) -> None:
     with suppress(FileExistsError, NotADirectoryError, IsADirectoryError):
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(text.encode("utf-8", "surrogateescape"))
+        if executable:
+            target.chmod(0o755)

@@ -1,13 +1,16 @@
 """Process groups of commands: how one is named so that it can be ended later, and the ending itself.
 
-A group is named by its leader's id and start time and by a tag in the environment of everything it started. So an
+A group is named by its leader's id and start time, by a tag in the environment of everything it started, and by the
+limit of memory that all of it has, which stays with a process that dropped its environment, session and files. So an
 attempt that comes after a crash ends what the first one left behind, daemons included, and never a stranger that
 got the same process id.
 """
 
 import asyncio
 import os
+import resource
 import signal
+import sys
 import time
 from contextlib import suppress
 
@@ -23,16 +26,20 @@ KILL_ROUNDS = 10
 
 
 class ProcessGroup(Stored):
-    """What to record of a command, so that any later process can end it with `end_group`. Before the start: id 0."""
+    """What to record of a command, so that any later process can end it with `end_group`. Before the start: id 0.
+
+    `memory_bytes`: its own limit (`CommandLimits.marked`); 0: none.
+    """
 
     group_id: int
     started_at: float
     tag: str
+    memory_bytes: int = 0
 
     @classmethod
-    def led_by(cls, process_id: int, tag: str) -> "ProcessGroup":
+    def led_by(cls, process_id: int, tag: str, memory_bytes: int = 0) -> "ProcessGroup":
         """The group of a leader that was just started; `started_at` is 0.0 when it is gone already."""
-        return cls(group_id=process_id, started_at=_start_time(process_id), tag=tag)
+        return cls(group_id=process_id, started_at=_start_time(process_id), tag=tag, memory_bytes=memory_bytes)
 
 
 async def end_group(group: ProcessGroup, grace_seconds: float = GRACE_SECONDS) -> int:
@@ -77,7 +84,10 @@ def _members(group: ProcessGroup) -> list[psutil.Process]:
                 continue
             if os.getpgid(process.pid) == group.group_id:
                 grouped.append(process)
-            if process.environ().get(TAG_VARIABLE) == group.tag:
+            tag = process.environ().get(TAG_VARIABLE)
+            if tag == group.tag or (
+                tag is None and group.memory_bytes and _memory_limit(process) == group.memory_bytes
+            ):
                 tagged.append(process)
     if not _is_ours(group, tagged):
         grouped = []
@@ -93,6 +103,11 @@ def _is_ours(group: ProcessGroup, tagged: list[psutil.Process]) -> bool:
             if os.getpgid(process.pid) == group.group_id:
                 return True
     return False
+
+
+def _memory_limit(process: psutil.Process) -> int:
+    """Its hard limit, which every process inherits and none can raise; 0 where the system does not tell."""
+    return int(process.rlimit(resource.RLIMIT_DATA)[1]) if sys.platform == "linux" else 0
 
 
 def _start_time(process_id: int) -> float:

@@ -168,16 +168,28 @@ def of_changes(changes: Iterable[SuiteChange]) -> list[IntegrityFinding]:
     ]
 
 
-def of_configuration(restored: Sequence[str], planned: Sequence[str]) -> list[IntegrityFinding]:
-    """Changed gate configuration: the gates ran with the base commit's, or with the new one where the plan names it."""
-    found = []
-    if restored:
-        detail = "the configuration of gates was changed; the gates ran with that of the base commit"
-        found.append(IntegrityFinding(kind="configuration", detail=detail, files=tuple(restored)))
-    if planned:
-        detail = "the configuration of gates was changed as the plan says; the gates ran with the new one"
-        found.append(IntegrityFinding(kind="configuration", detail=detail, files=tuple(planned)))
-    return found
+def of_configuration(
+    restored: Sequence[str],
+    planned: Sequence[str],
+    planned_scripts: Sequence[str] = (),
+    new_scripts: Sequence[str] = (),
+) -> list[IntegrityFinding]:
+    """Changed gate configuration: the gates ran with the base commit's, or with the new one where the plan names it.
+
+    Of a script that a gate's command starts, always with the base commit's, unless there was none.
+    """
+    told = {
+        "the configuration of gates was changed; the gates ran with that of the base commit": restored,
+        "the configuration of gates was changed as the plan says; the gates ran with the new one": planned,
+        "a script that a gate starts was changed as the plan says; the gate ran it as the base commit has it, so the "
+        "new one is not tried": planned_scripts,
+        "a script that a gate starts is not on the base commit; this task wrote what the gate checks": new_scripts,
+    }
+    return [
+        IntegrityFinding(kind="configuration", detail=detail, files=tuple(files))
+        for detail, files in told.items()
+        if files
+    ]
 
 
 def _function(name: str) -> str:

@@ -376,15 +376,46 @@ async def test_processes_are_limited_in_the_sandbox_and_none_is_left(tmp_path, e
     assert commands_below(tmp_path) == []
 
 
-async def test_memory_of_a_process_is_limited(tmp_path, environment):
+@pytest.mark.parametrize("sandboxed", [False, True])
+async def test_memory_of_a_process_is_limited(tmp_path, environment, sandboxed):
+    """By what every host has: nothing has to be installed for it. A command cannot take the limit off again."""
+    sandbox = await the_sandbox(sandboxed)
+    options = {"cwd": tmp_path, "environment": environment, "time_limit": timedelta(seconds=25), "sandbox": sandbox}
     limits = CommandLimits(memory_bytes=300 * 2**20)
-    large = f"{sys.executable} -c 'bytearray(400 * 2**20)'"
-    refused = await run(large, cwd=tmp_path, environment=environment, time_limit=timedelta(seconds=25), limits=limits)
+    large = f"ulimit -d unlimited; cd /; setsid -w {sys.executable} -c 'bytearray(400 * 2**20)'"
+    refused = await run(large, limits=limits, **options)
     assert refused.exit_code == 1
     assert "MemoryError" in refused.output
-    small = large.replace("400", "20")
-    fine = await run(small, cwd=tmp_path, environment=environment, time_limit=timedelta(seconds=25), limits=limits)
+    fine = await run(large.replace("400", "20"), limits=limits, **options)
     assert fine.exit_code == 0
+    missing = await run(["no-such-program"], limits=limits, **options)
+    assert missing.exit_code in {1, 127}
+
+
+@pytest.mark.parametrize("sandboxed", [False, True])
+async def test_whatever_limit_ends_a_command_nothing_of_it_is_left(tmp_path, environment, sandboxed):
+    sandbox = await the_sandbox(sandboxed)
+    leave = "(setsid sleep 981 &) ; nohup sleep 982 > /dev/null 2>&1 & env -i setsid sleep 983 & sleep 0.3; "
+    options = {"cwd": tmp_path, "environment": environment, "sandbox": sandbox}
+    ended = await run(f"{leave} sleep 60", time_limit=timedelta(seconds=1), **options)
+    assert ended.timed_out
+    flood = await run(f"{leave} yes", time_limit=timedelta(seconds=1), output_limit_bytes=1_000, **options)
+    assert flood.timed_out
+    assert len(flood.output) < 1_200
+    many = await run(leave + BOUNDED_BOMB, time_limit=LIMIT, limits=CommandLimits(40, 2**31), **options)
+    assert many.too_many_processes
+    plain = await run(f"{leave} echo done", time_limit=LIMIT, **options)
+    assert plain.exit_code == 0
+    left = [process.info["cmdline"] for process in psutil.process_iter(["cmdline"])]
+    assert not [line for line in left if line and line[0] == "sleep" and line[-1] in {"981", "982", "983"}]
+    assert commands_below(tmp_path) == []
+
+
+async def the_sandbox(wanted: bool) -> Sandbox | None:
+    program = await find_sandbox() if wanted else None
+    if wanted and program is None:
+        pytest.skip("no sandbox here")
+    return Sandbox(program, readable=(Path(sys.prefix), Path(sys.base_prefix))) if program else None
 
 
 def test_limits_of_the_host_can_be_set():

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -25,6 +26,7 @@ from baton.findings import (
     compare,
     ready,
 )
+from baton.gate_configuration import scripts_of
 from baton.plan import PlanStep
 from tests.end_to_end import bench
 
@@ -216,6 +218,29 @@ async def test_a_step_may_change_the_configuration_it_names(repository):
     (found,) = await restore_configuration(repository, workspace, base, commit, changes, (step,))
     assert "as the plan says" in found.detail
     assert "collect_ignore" in (workspace / "conftest.py").read_text()
+
+
+async def test_a_script_of_a_gate_runs_as_on_the_base_even_where_a_step_owns_it(repository):
+    """And can still be started: `./check` needs its mode too."""
+    workspace = await repository.open_workspace("step-0", await repository.result(), "step-0")
+    (workspace / "check").write_text("#!/bin/sh\nexit 7\n")
+    (workspace / "check").chmod(0o755)
+    base = await repository.checkpoint(workspace, "base", {})
+    workspace = await repository.open_workspace("step-1", base, "step-1")
+    (workspace / "check").write_text("#!/bin/sh\nexit 0\n")
+    (workspace / "more.sh").write_text("exit 0\n")
+    commit = await repository.checkpoint(workspace, "work", {})
+    gates = await repository.open_workspace("gates", commit)
+    changes = await repository.changed_between(base, commit)
+    step = PlanStep(step=1, agent_type="x", description="d", items=("check", "more.sh"))
+    scripts = scripts_of(["./check && sh more.sh"])
+    found = await restore_configuration(repository, gates, base, commit, changes, (step,), scripts)
+    assert [(finding.files, "not tried" in finding.detail) for finding in found] == [
+        (("check",), True),
+        (("more.sh",), False),
+    ]
+    assert subprocess.run(["./check"], cwd=gates, check=False).returncode == 7
+    assert (gates / "more.sh").read_text() == "exit 0\n"
 
 
 async def test_configuration_is_never_written_through_a_link(repository, tmp_path):
