@@ -1,4 +1,5 @@
-"""`python -m tests.replay.record NAME`: record the histories of one run, to be replayed by every later version.
+"""`python -m tests.replay.record NAME [plain|conflict]`: record the histories of one run, to be replayed by every later
+version.
 
 A recorded history is never changed: a new version of the workflows adds recordings of its own beside the old ones.
 """
@@ -15,7 +16,8 @@ from temporalio.testing import WorkflowEnvironment
 from baton.messages import TaskInput
 from cli.dev_server import server_binary
 from emulator.standin import StandIn
-from tests.workflows.rig import Rig, running_rig, until
+from tests.workflows.rig import Rig, attention, running_rig, until
+from tests.workflows.test_merge_queue import THIRD, UNDECIDABLE, choose, conflicting
 
 HISTORIES = Path(__file__).parent / "histories"
 MODULES = {
@@ -28,7 +30,10 @@ HOST = re.compile(r'"identity": "[^"]*"')
 SETTINGS = {"outputBudget": 4_000, "maxAgents": 30, "gates": [], "sandbox": "off", "requireApproval": True}
 
 
-async def _run(rig: Rig) -> str:
+CHEAP_GATE = {"name": "numbers", "command": "grep -q n m.cfg", "kind": "lint"}
+
+
+async def _plain(rig: Rig) -> str:
     """A run with approvals, guidance, a pause and handoffs; returns its id."""
     source = rig.repository(**MODULES)
     given = TaskInput(task="Modernise the string formatting", repository=str(source), settings=SETTINGS)
@@ -47,6 +52,22 @@ async def _run(rig: Rig) -> str:
     return handle.id
 
 
+async def _conflict(rig: Rig) -> str:
+    """A run with gates between merges and a conflict that a resolver leaves to a person, who has it try again;
+    returns its id."""
+    steps = [f"{text}, append `{n}\\n` to `m.ini`" for n, text in enumerate(UNDECIDABLE, 1)]
+    given = conflicting(rig, [*steps, THIRD], gates=[CHEAP_GATE])
+    given = given.model_copy(update={"integration": True, "environment": {"PATH": "/usr/bin:/bin"}})
+    with rig.api(StandIn(), keep=False):
+        handle = await rig.start(given)
+        await choose(handle, await attention(handle), "agent", "keep theirs")
+        await handle.result()
+    return handle.id
+
+
+RUNS = {"plain": _plain, "conflict": _conflict}
+
+
 async def _save(client: Client, task_id: str, name: str) -> None:
     async for execution in client.list_workflows():
         if execution.id == task_id or execution.id.startswith(f"{task_id}/"):
@@ -59,15 +80,15 @@ async def _save(client: Client, task_id: str, name: str) -> None:
             sys.stdout.write(f"{path.name}: {len(history.events)} events\n")
 
 
-async def record(name: str) -> None:
-    """Run, and save every run of every workflow."""
+async def record(name: str, what: str = "plain") -> None:
+    """Do one of `RUNS`, and save every run of every workflow."""
     server = await WorkflowEnvironment.start_local(dev_server_existing_path=str(server_binary()))
     async with server:
         with tempfile.TemporaryDirectory(prefix="baton-record-") as scratch:
             address = server.client.service_client.config.target_host
             async with running_rig(address, Path(scratch)) as rig:
-                await _save(rig.client, await _run(rig), name)
+                await _save(rig.client, await RUNS[what](rig), name)
 
 
 if __name__ == "__main__":
-    asyncio.run(record(sys.argv[1]))
+    asyncio.run(record(*sys.argv[1:3]))

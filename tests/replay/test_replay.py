@@ -26,3 +26,10 @@ async def test_a_recorded_history_replays(path: Path) -> None:
 def test_there_are_recordings_of_both_workflows() -> None:
     labels = {path.stem.split("-")[1] for path in HISTORIES}
     assert {"task", "plan", "step", "integrate"} <= labels
+
+
+def test_there_is_a_recording_of_a_conflict_that_a_person_decided() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in HISTORIES if path.stem.startswith("v3-")]
+    tasks = [text for text in texts if '"prepare_conflict"' in text]
+    assert [text for text in tasks if '"settle_conflict"' in text and '"signalName": "answer"' in text]
+    assert {path.stem.split("-")[1] for path in HISTORIES if path.stem.startswith("v3-")} >= {"task", "resolve"}
