@@ -15,14 +15,13 @@ from baton.durations import Duration
 from baton.failures import Failure
 from baton.integrity import IntegrityFinding
 from baton.models import Stored
+from baton.settings import INTEGRITY_GATE
 from baton.wording import counted
 
 SUMMARY_CHARACTERS = 2_000
 DETAILS_SHOWN = 10
 RERUNS = 2
 """So often is a new failure run again, alone, before it counts."""
-INTEGRITY = "integrity"
-"""The verdict on the gates themselves."""
 
 
 class GateKind(StrEnum):
@@ -250,7 +249,9 @@ def _integrity(now: Sequence[GateResult]) -> list[GateVerdict]:
         return []
     detail = "; ".join(finding.detail for finding in found)
     blocks = any(finding.blocks for finding in found)
-    return [GateVerdict(name=INTEGRITY, status=VerdictStatus.INTEGRITY, detail=detail, integrity=found, blocks=blocks)]
+    return [
+        GateVerdict(name=INTEGRITY_GATE, status=VerdictStatus.INTEGRITY, detail=detail, integrity=found, blocks=blocks)
+    ]
 
 
 def _same_failures(before: GateResult, now: GateResult) -> bool:

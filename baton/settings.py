@@ -78,10 +78,14 @@ class Limits(_Section):
     model_calls: int | None = Field(default=None, ge=0, description="Model calls, all agents together")
 
 
+INTEGRITY_GATE = "integrity"
+"""The name of the verdict on the gates themselves, which no gate may have."""
+
+
 class GateSetting(_Section):
     """A command that must pass."""
 
-    name: str = Field(min_length=1, description="Its name in the report")
+    name: str = Field(min_length=1, description="Its name in the report; no two gates have the same")
     command: str = Field(min_length=1, description="Shell command, run at the top of a workspace; exit 0: passed")
     kind: Literal["test", "build", "lint", "types", "coverage", "security", "custom"] = Field(
         default="custom", description="How its output is read: test, build, lint, types, coverage, security or custom"
@@ -223,10 +227,11 @@ def resolve(layers: Sequence[Layer]) -> Settings:
     merged: dict[str, Any] = {}
     for layer in layers:
         try:
-            Settings.model_validate(layer.orchestration)
+            own = Settings.model_validate(layer.orchestration)
         except ValidationError as error:
             faults += _faults(layer.source, error, prefix="orchestration")
             continue
+        faults += _gate_faults(layer.source, own.gates or ())
         merged = _merge(merged, layer.orchestration)
     if faults:
         raise SettingsFaults(faults)
@@ -236,6 +241,21 @@ def resolve(layers: Sequence[Layer]) -> Settings:
             [f"orchestration.outputTokenThreshold must be below handoffThreshold ({settings.handoff_threshold})"]
         )
     return settings
+
+
+def _gate_faults(source: str, gates: Sequence[GateSetting]) -> list[str]:
+    """Results are told and compared by name. No check of the model: what an older version stored must still load."""
+    found = []
+    for place, gate in enumerate(gates):
+        where = f"{source}: orchestration.gates.{place}.name"
+        earlier = next((number for number, other in enumerate(gates[:place]) if other.name == gate.name), None)
+        if earlier is not None:
+            found.append(f"{where}: {gate.name!r} is the name of gate {earlier} too; give each gate a name of its own")
+        if gate.name == INTEGRITY_GATE:
+            found.append(
+                f"{where}: {gate.name!r} is what the report calls its word on the gates themselves; take another"
+            )
+    return found
 
 
 def permissions_of(layers: Sequence[Layer]) -> PermissionRules:

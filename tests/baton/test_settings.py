@@ -132,3 +132,18 @@ def test_sizes_are_of_the_repository(pattern):
         resolve([Layer(source="file", orchestration={"sizes": [pattern]})])
     assert "orchestration.sizes.0" in str(raised.value)
     assert "inside the repository" in str(raised.value)
+
+
+def test_two_gates_of_one_name_are_a_fault_with_both_places() -> None:
+    gates = [{"name": name, "command": "true"} for name in ("tests", "lint", "tests", "integrity")]
+    with pytest.raises(SettingsFaults) as raised:
+        resolve([Layer(source="s.json", orchestration={"gates": gates})])
+    twice, taken = raised.value.faults
+    assert (
+        twice
+        == "s.json: orchestration.gates.2.name: 'tests' is the name of gate 0 too; give each gate a name of its own"
+    )
+    assert taken.startswith("s.json: orchestration.gates.3.name: 'integrity' is what the report calls its word")
+    one, other = ({"gates": [{"name": "tests", "command": command}]} for command in ("one", "other"))
+    settled = resolve([Layer(source="a", orchestration=one), Layer(source="b", orchestration=other)])
+    assert [gate.command for gate in settled.gates or ()] == ["other"]
