@@ -20,10 +20,17 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 
 # Real input for the tests: packages as published, with their own suites. Tests themselves reach loopback only.
 SDISTS := $(VENV)/sdists
-$(SDISTS)/.ready: $(VENV)/.ready
+$(SDISTS)/.ready: $(VENV)/.ready Makefile
 	@mkdir -p $(SDISTS)
-	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: \
-	  --dest $(SDISTS) boltons==26.2.0
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary boltons,webob,pelican \
+	  --dest $(SDISTS) boltons==26.2.0 webob==1.8.9 pelican==4.12.0
+	@touch $@
+
+# What their suites need lies outside of .venv: Baton takes its own environment off a project's PATH.
+PUBLISHED := build/published
+$(PUBLISHED)/.ready: tests/end_to_end/published.txt
+	$(PYTHON) -m venv $(PUBLISHED)
+	$(PUBLISHED)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
 demo: setup
@@ -45,7 +52,7 @@ types: setup
 unit: setup
 	$(BIN)/python -m pytest -q -m "not end_to_end" -n 2
 
-end-to-end: setup $(SDISTS)/.ready
+end-to-end: setup $(SDISTS)/.ready $(PUBLISHED)/.ready
 	$(BIN)/python -m pytest -q -m end_to_end -n 2
 
 # What others need for the comparison has an environment of its own: tests never see it.

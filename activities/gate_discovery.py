@@ -18,6 +18,7 @@ SAMPLED_TEST_FILES = 60
 _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
 _UNITTEST_FILE = re.compile(r"(?:^|/)test[^/]*\.py$")
 _NEEDS_PYTEST = re.compile(r"^\s*(?:import|from)\s+pytest\b|^(?:async )?def test", re.MULTILINE)
+_MENDS = re.compile(r"--(?:fix|write)\b")
 _NPM_PLACEHOLDER = "no test specified"
 _PACKAGE_MANAGERS = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lockb": "bun run", "bun.lock": "bun run"}
 
@@ -34,7 +35,8 @@ async def discover(files: Sequence[str], read: Reader) -> list[GateSpec]:
         ("go-test", GateKind.TEST, "go test ./..." if "go.mod" in files else None),
         ("cargo-test", GateKind.TEST, "cargo test --quiet" if "Cargo.toml" in files else None),
         ("ruff", GateKind.LINT, await _ruff(project)),
-        ("eslint", GateKind.LINT, await _eslint(project)),
+        ("eslint", GateKind.LINT, eslint := await _eslint(project)),
+        ("npm-lint", GateKind.LINT, None if eslint else await _node_lint(project)),
         ("mypy", GateKind.TYPES, await _mypy(project)),
         ("tsc", GateKind.TYPES, await _tsc(project)),
     ]
@@ -125,12 +127,28 @@ def _unittest(project: _Project, tests: Sequence[str]) -> str | None:
 
 
 async def _node_tests(project: _Project) -> str | None:
+    script, manager = await _script(project, "test"), _manager(project)
+    if script and _NPM_PLACEHOLDER not in script:
+        return f"{manager} test"
+    # A root that only holds the packages of a workspace.
+    several = manager == "npm" and not script and "workspaces" in await project.package()
+    return "npm test --workspaces --if-present" if several else None
+
+
+async def _node_lint(project: _Project) -> str | None:
+    script = await _script(project, "lint")
+    # A linter that mends what it finds would never say so.
+    return f"{_manager(project)} run lint".replace("run run", "run") if script and not _MENDS.search(script) else None
+
+
+async def _script(project: _Project, name: str) -> str:
     scripts = (await project.package()).get("scripts")
-    script = scripts.get("test") if isinstance(scripts, dict) else None
-    if not isinstance(script, str) or not script.strip() or _NPM_PLACEHOLDER in script:
-        return None
-    manager = next((name for lock, name in _PACKAGE_MANAGERS.items() if lock in project.files), "npm")
-    return f"{manager} test"
+    script = scripts.get(name) if isinstance(scripts, dict) else None
+    return script.strip() if isinstance(script, str) else ""
+
+
+def _manager(project: _Project) -> str:
+    return next((name for lock, name in _PACKAGE_MANAGERS.items() if lock in project.files), "npm")
 
 
 async def _ruff(project: _Project) -> str | None:

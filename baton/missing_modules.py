@@ -13,6 +13,7 @@ from baton.wording import counted
 MODULES_SHOWN = 6
 REMEDY = "a virtual environment or `setup` brings it, see “What a project needs” in docs/usage.md"
 _PYTHON = re.compile(r"\bModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
+_METADATA = re.compile(r"\bPackageNotFoundError: No package metadata was found for (?P<name>[\w.-]*\w)")
 _NODE = re.compile(r"\bCannot find (?:module|package) '(?P<name>[^'./][^']*)'")
 
 
@@ -40,7 +41,8 @@ def missing_modules(case: Case, own: Collection[str]) -> frozenset[str]:
         return frozenset()
     names = {match["name"].partition(".")[0] for match in _PYTHON.finditer(case.text)}
     names |= {_package(match["name"]) for match in _NODE.finditer(case.text)}
-    return frozenset(names - set(own))
+    # What asks for its own version needs to be installed itself.
+    return frozenset(names - set(own)) | {match["name"] for match in _METADATA.finditer(case.text)}
 
 
 def told(modules: Sequence[str], count: int) -> str:

@@ -2,7 +2,8 @@
 
 In the task's text: `[break PATH: OLD => NEW]` has the executor that has PATH among its items put NEW for OLD and leave
 a remark; `[break for good PATH: OLD => NEW]` leaves none, so that no rule can repair it; `[delete failing tests]` makes
-every repair a lie; `[lose PATH: NAME]` has that executor take a test away instead of mending anything.
+every repair a lie; `[lose PATH: NAME]` has that executor take a test away instead of mending anything. Where the
+task says “Rename `OLD` to `NEW`”, a repair puts NEW for OLD in the files that the failures name.
 """
 
 import re
@@ -17,9 +18,11 @@ from emulator.reply import Block, Text, ToolUse
 
 _ORDER = re.compile(r"\[break (?P<good>for good )?(?P<path>\S+): (?P<old>.+?) => (?P<new>.+?)\]")
 _DELETE = re.compile(r"\[lose (?P<path>\S+): (?P<name>\w+)\]")
+_RENAMED = re.compile(r"\bRename `(?P<old>\w+)` to `(?P<new>\w+)`")
 _LIE = "[delete failing tests]"
 _REMARK = "  # broken on demand, was: "
 _BROKEN = re.compile(rf"^(?P<indent>[ \t]*)(?P<line>.*?){re.escape(_REMARK)}(?P<old>.*)$", re.MULTILINE)
+_MENDED = (".py", ".js")
 MOST_FILES = 12
 MAX_REFUSED = 3
 
@@ -67,8 +70,8 @@ def _break(dialogue: Dialogue, items: list[str], wanted: list[_Edit], taken: lis
 
 
 def _repair(dialogue: Dialogue, step: Mapping[str, Any], *, lying: bool) -> list[Block]:
-    """Look at the files that the failures name, and undo what carries the remark; or lie."""
-    paths = [str(path) for path in step.get("owns") or () if str(path).endswith(".py")][:MOST_FILES]
+    """Look at the files that the failures name, undo what carries the remark and use new names; or lie."""
+    paths = [str(path) for path in step.get("owns") or () if str(path).endswith(_MENDED)][:MOST_FILES]
     texts, missing = _texts(dialogue, paths)
     if missing:
         return [Text("I read what the failures name."), *missing]
@@ -79,12 +82,23 @@ def _repair(dialogue: Dialogue, step: Mapping[str, Any], *, lying: bool) -> list
         edits = [
             _Edit(path, m[0], m["indent"] + m["old"]) for path, text in texts.items() for m in _BROKEN.finditer(text)
         ]
+        edits += _with_new_names(texts, str(dialogue.assignment.get("task", "")))
     if edits and not dialogue.done("edit") and not dialogue.failures("edit"):
         return [Text("I have seen what fails."), *_edits(edits)]
     done = dialogue.done("edit")
     if not done:
         return _finish(dialogue, "failed", f"The {STAND_IN}, has no rule that repairs this.")
     return _finish(dialogue, "ok", f"The {STAND_IN}, repaired {len(done)} places.")
+
+
+def _with_new_names(texts: Mapping[str, str], task: str) -> Iterator[_Edit]:
+    """Line by line, the new name for the old one."""
+    for renamed in _RENAMED.finditer(task):
+        old = re.compile(rf"\b{renamed['old']}\b")
+        for path, text in texts.items():
+            for line in dict.fromkeys(text.splitlines()):
+                if old.search(line):
+                    yield _Edit(path, line, old.sub(renamed["new"], line))
 
 
 def _texts(dialogue: Dialogue, paths: list[str]) -> tuple[dict[str, str], list[Block]]:

@@ -263,6 +263,12 @@ UNITTEST_CASE = "import unittest\nclass A(unittest.TestCase):\n    def test(self
         ),
         ({"test_a.py": UNITTEST_CASE}, {"tests": "python3 -m unittest discover"}),
         ({"package.json": '{"scripts": {"test": "jest"}}'}, {"npm-test": "npm test"}),
+        (
+            {"package.json": '{"scripts": {"test": "jest", "lint": "standard"}}', "bun.lock": ""},
+            {"npm-test": "bun run test", "npm-lint": "bun run lint"},
+        ),
+        ({"package.json": '{"scripts": {"lint": "standard --fix"}}'}, {}),
+        ({"package.json": '{"workspaces": ["packages/*"]}'}, {"npm-test": "npm test --workspaces --if-present"}),
         ({"package.json": '{"scripts": {"test": "vitest"}}', "pnpm-lock.yaml": ""}, {"npm-test": "pnpm test"}),
         ({"package.json": '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}'}, {}),
         ({"package.json": "{broken", "pyproject.toml": "[broken"}, {}),

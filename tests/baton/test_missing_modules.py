@@ -13,6 +13,7 @@ from baton.missing_modules import missing_modules, told
         ("E   ModuleNotFoundError: No module named 'google.cloud.storage'", {"google"}),
         ("E   ModuleNotFoundError: No module named 'own.gone'", set()),
         ("E   ImportError: cannot import name 'x' from 'yaml'", set()),
+        ("E   importlib.metadata.PackageNotFoundError: No package metadata was found for own", {"own"}),
         ("Error: Cannot find module 'lodash/fp'", {"lodash"}),
         ("Error [ERR_MODULE_NOT_FOUND]: Cannot find package '@scope/name' imported from /w/a.mjs", {"@scope/name"}),
         ("Error: Cannot find module './gone'", set()),

@@ -2,7 +2,6 @@
 one that a person decides. The result is one commit per step, and the user's repository keeps every byte but one ref."""
 
 import asyncio
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from baton.states import TaskState
 from baton.status import TaskStatus
 from emulator.standin import StandIn
 from tests.end_to_end.bench import Bench, Handle, git, start, task
-from tests.end_to_end.test_real_repository import SDISTS, fingerprint
+from tests.end_to_end.published import all_but_the_result, unpacked
 from workflows.orchestration import OrchestrationWorkflow
 
 pytestmark = pytest.mark.end_to_end
@@ -30,14 +29,7 @@ GATE = {"name": "compiles", "command": "python3 -m compileall -q boltons", "kind
 
 def given(folder: Path) -> TaskInput:
     """The package as a repository, and a step for each of five modules that also makes files others make too."""
-    with tarfile.open(next(SDISTS.glob("boltons-*.tar.gz"))) as sdist:
-        sdist.extractall(folder, filter="data")
-    repository = next(folder.glob("boltons-*"))
-    git(repository, "init", "-q", "-b", "main")
-    git(repository, "config", "user.name", "Ada")
-    git(repository, "config", "user.email", "ada@example.org")
-    git(repository, "add", "-A")
-    git(repository, "commit", "-qm", "boltons as published")
+    repository = unpacked("boltons", folder)
     steps = tuple(
         DraftStep(
             step=n,
@@ -64,7 +56,7 @@ async def test_two_conflicts_are_resolved_and_one_is_decided(bench: Bench, tmp_p
     repository = Path(wanted.repository)
     with bench.api(StandIn()):
         client = await bench.client()
-        before = fingerprint(repository, (".claude/", ".git/refs/heads/baton", ".git/logs/refs/heads/baton"))
+        before = all_but_the_result(repository, "conflicting-run")
         handle = await start(client, wanted, "conflicting-run")
         item = (await asked(handle)).attention[0]
         assert (item.kind, "PLAN.txt (both added it)" in item.question) == ("conflict", True)
@@ -81,8 +73,7 @@ async def test_two_conflicts_are_resolved_and_one_is_decided(bench: Bench, tmp_p
     rows = [line.split() for line in log.splitlines()]
     assert [(row[0], len(row)) for row in rows] == [("Ada", 3)] * 5
     assert sorted(row[2] for row in rows) == ["1", "2", "3", "4", "5"]
-    after = fingerprint(repository, (".claude/", ".git/refs/heads/baton", ".git/logs/refs/heads/baton"))
-    assert after == before
+    assert all_but_the_result(repository, "conflicting-run") == before
     report = (Path(result.artifacts) / "report.md").read_text(encoding="utf-8")
     assert "theirs was chosen (the later one was thought through)" in report
     assert report.count("a merge conflict was resolved by resolver-") == 2

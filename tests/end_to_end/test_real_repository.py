@@ -5,12 +5,10 @@ turn is asked for twice, and the original repository keeps every byte but for th
 """
 
 import asyncio
-import hashlib
 import json
 import os
 import subprocess
 import sys
-import tarfile
 from collections import Counter
 from pathlib import Path
 
@@ -21,64 +19,19 @@ from cli.service import inspect, stop
 from emulator.journal import Exchange
 from emulator.server import EmulatorServer
 from emulator.standin import StandIn
+from tests.end_to_end.bench import git
+from tests.end_to_end.published import ROOT, all_but_the_result, developed, suite, unpacked
 
 pytestmark = pytest.mark.end_to_end
 
-ROOT = Path(__file__).parent.parent.parent
-SDISTS = ROOT / ".venv" / "sdists"
 TASK_ID = "modernise-boltons"
 
 
-def git(repository: Path, *arguments: str) -> str:
-    """The output of git in the user's repository."""
-    command = ["git", "-C", str(repository), "-c", "user.name=Ada", "-c", "user.email=ada@example.org", *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
-def unpacked(folder: Path) -> Path:
-    """The package as a fresh repository with one commit, a stash, and something not committed."""
-    archive = next(SDISTS.glob("boltons-*.tar.gz"))
-    with tarfile.open(archive) as sdist:
-        sdist.extractall(folder, filter="data")
-    repository = next(folder.glob("boltons-*"))
-    git(repository, "init", "-q", "-b", "main")
-    git(repository, "add", "-A")
-    git(repository, "commit", "-qm", "boltons as published")
+def with_unfinished_work(repository: Path) -> None:
+    """A stash, and something not committed."""
     (repository / "README.md").write_text("a remark of my own\n", encoding="utf-8")
     git(repository, "stash")
     (repository / "notes.txt").write_text("not committed\n", encoding="utf-8")
-    return repository
-
-
-def fingerprint(repository: Path, without: tuple[str, ...]) -> dict[str, str]:
-    """Every file of the repository, `.git` included, by content and time; new objects do not count."""
-    found = {}
-    for path in sorted(repository.rglob("*")):
-        name = str(path.relative_to(repository))
-        if path.is_file() and not name.startswith((".git/objects/", *without)):
-            found[name] = f"{hashlib.sha256(path.read_bytes()).hexdigest()} {path.stat().st_mtime_ns}"
-    return found
-
-
-@pytest.fixture
-def tools(tmp_path: Path) -> Path:
-    """A folder for PATH with a `python3` that has pytest, as a developer's own environment would."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    for name in ("python3", "python"):
-        wrapper = folder / name
-        wrapper.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', encoding="utf-8")
-        wrapper.chmod(0o755)
-    return folder
-
-
-def suite(repository: Path) -> str:
-    """The last line of the package's own test run."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(command, cwd=repository, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stdout[-2000:]
-    return done.stdout.strip().splitlines()[-1]
 
 
 async def runs_by_status(state: Path) -> tuple[Counter[str], dict[str, object]]:
@@ -94,24 +47,24 @@ async def runs_by_status(state: Path) -> tuple[Counter[str], dict[str, object]]:
     return statuses, result
 
 
-def test_modernise_a_published_package(tmp_path: Path, tools: Path) -> None:
+def test_modernise_a_published_package(tmp_path: Path) -> None:
     state = tmp_path / "state"
-    repository = unpacked(tmp_path)
-    passed_before = suite(repository)
-    keeps_its_bytes = (".claude/", f".git/refs/heads/baton/{TASK_ID}", f".git/logs/refs/heads/baton/{TASK_ID}")
-    before = fingerprint(repository, keeps_its_bytes)
+    repository = unpacked("boltons", tmp_path)
+    developed(repository)
+    with_unfinished_work(repository)
+    outside = suite(repository, tmp_path / "before.xml")
+    assert outside.failed == ()
+    before = all_but_the_result(repository, TASK_ID)
     with EmulatorServer(StandIn(), keep=True) as emulator:
         environment = {
             "HOME": str(tmp_path),
-            "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+            "PATH": os.environ["PATH"],
             "BATON_STATE_DIR": str(state),
             "ANTHROPIC_API_KEY": "stand-in",
             "ANTHROPIC_BASE_URL": emulator.url,
         }
         command = [sys.executable, str(ROOT / "starter.py"), "run", "Modernise the string formatting"]
         command += ["--repo", str(repository), "--task-id", TASK_ID, "--output-budget", "6000", "--max-agents", "80"]
-        # The test's own `python3` is a script that leads into another folder, which a sandbox would hide.
-        command += ["--sandbox", "off"]
         try:
             done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
             assert done.returncode == 0, done.stdout + done.stderr
@@ -120,7 +73,7 @@ def test_modernise_a_published_package(tmp_path: Path, tools: Path) -> None:
             stop(state)
         exchanges = list(emulator.requests)
 
-    assert fingerprint(repository, keeps_its_bytes) == before
+    assert all_but_the_result(repository, TASK_ID) == before
     artifacts = repository / ".claude" / "orchestration" / TASK_ID
     report = json.loads((artifacts / "integration-report.json").read_text(encoding="utf-8"))
     assert report["state"] == "done"
@@ -140,7 +93,7 @@ def test_modernise_a_published_package(tmp_path: Path, tools: Path) -> None:
     check_exchanges(exchanges)
 
     git(repository, "checkout", "-q", f"baton/{TASK_ID}")
-    assert suite(repository).split(" in ")[0] == passed_before.split(" in ")[0]
+    assert suite(repository, tmp_path / "after.xml") == outside
 
 
 def check_exchanges(exchanges: list[Exchange]) -> None:

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import sys
-import tarfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,8 +17,8 @@ import yaml
 from cli import processes
 from cli.service import inspect
 from tests.end_to_end.desk import LIMIT_SECONDS, Desk, running_desk
+from tests.end_to_end.published import all_but_the_result, unpacked
 from tests.end_to_end.terminal import Terminal
-from tests.end_to_end.test_real_repository import SDISTS, fingerprint
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.timeout(600)]
 
@@ -48,14 +47,7 @@ else:
 def desk(tmp_path: Path) -> Iterator[Desk]:
     """The package as a repository; an editor that makes a mistake first."""
     with running_desk(tmp_path, TOKENS_PER_SECOND) as first:
-        with tarfile.open(next(SDISTS.glob("boltons-*.tar.gz"))) as sdist:
-            sdist.extractall(tmp_path, filter="data")
-        desk = replace(first, repository=next(tmp_path.glob("boltons-*")))
-        desk.git("init", "-q", "-b", "main")
-        desk.git("config", "user.name", "Ada")
-        desk.git("config", "user.email", "ada@example.org")
-        desk.git("add", "-A")
-        desk.git("commit", "-q", "-m", "boltons as published")
+        desk = replace(first, repository=unpacked("boltons", tmp_path))
         (tmp_path / "editor.py").write_text(EDITOR)
         desk.environment["EDITOR"] = f"{sys.executable} {tmp_path / 'editor.py'} {tmp_path / 'seen'}"
         steps = [
@@ -121,8 +113,7 @@ def steered(desk: Desk) -> None:
 
 
 def test_a_whole_session(desk: Desk, tmp_path: Path) -> None:
-    mine = (".claude/", ".git/refs/heads/baton", ".git/logs/refs/heads/baton")
-    before = fingerprint(desk.repository, mine)
+    before = all_but_the_result(desk.repository, TASK_ID)
     plan = str(tmp_path / "plan.yaml")
     options = ("--plan", plan, "--parallel", "--max-parallel", "4", "--approve-phases", "--gate", GATE)
     terminal = Terminal(desk, "Look through four modules", "--task-id", TASK_ID, *options)
@@ -154,7 +145,7 @@ def test_a_whole_session(desk: Desk, tmp_path: Path) -> None:
     assert terminal.ended() == 0
     assert "Done" in terminal.out
 
-    assert fingerprint(desk.repository, mine) == before
+    assert all_but_the_result(desk.repository, TASK_ID) == before
     report = done(desk, "report", TASK_ID)
     assert "theirs was chosen (the later one was thought through)" in report
     assert "a merge conflict was resolved by resolver-" in report
