@@ -3,7 +3,7 @@
 A failure belongs to a step only where a single step was merged between two runs of the gate.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import Field
 
@@ -33,6 +33,10 @@ class GateTrail(Stored):
         base = {result.name: result for result in baseline}
         found = [self.results.get(name) or base.get(name) for name in names]
         return tuple(result for result in found if result is not None)
+
+    def unseen(self, names: Iterable[str]) -> bool:
+        """Whether a step was merged since one of these gates ran last."""
+        return any(self.seen.get(name, 0) < len(self.merged) for name in names)
 
     def with_results(
         self, results: Sequence[GateResult], baseline: Sequence[GateResult]

@@ -15,7 +15,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.plan import Plan, execution_order
     from workflows.settlement import Redo, Settlement, Work
     from workflows.task_run import TaskRun
-    from workflows.versions import AFTER_MERGES, MERGE_QUEUE
+    from workflows.versions import AFTER_MERGES, MERGE_QUEUE, RESULT_SEEN
 
 
 BETWEEN_MERGES = "gates"
@@ -76,11 +76,18 @@ class MergeQueue:
         run.checked(results)
 
     async def new_failures(self, commit: str) -> tuple[GateVerdict, ...]:
-        """Cheap gates that newly fail on a commit that is not on the result. Waits for the baseline."""
+        """Cheap gates that newly fail on a commit that is not on the result. Waits for the baseline. Where merges came
+        that these gates have not seen, they run on the result too: what fails there is no fault of the commit."""
         if self.run.opened.gates:
             await workflow.wait_condition(lambda: self.run.baseline is not None)
         results, known = await self._gates(commit)
-        return tuple(one for one in compare(known, results) if one.status is VerdictStatus.NEW_FAILURE)
+        failing = _failing(known, results)
+        if self.run.trail.unseen(one.name for one in failing) and workflow.patched(RESULT_SEEN):
+            async with self._turn(0):
+                on_result, _ = await self._gates(self.run.head)
+                self.run.checked(on_result)
+            failing = _failing(self.run.trail.known([one.name for one in results], self.run.baseline or ()), results)
+        return failing
 
     async def _gates(self, commit: str) -> tuple[tuple[GateResult, ...], tuple[GateResult, ...]]:
         """What the cheap gates say of a commit, and what they said of the result before. Which ones are cheap is known
@@ -106,6 +113,10 @@ class MergeQueue:
             yield
         finally:
             self._merging = False
+
+
+def _failing(known: tuple[GateResult, ...], now: tuple[GateResult, ...]) -> tuple[GateVerdict, ...]:
+    return tuple(one for one in compare(known, now) if one.status is VerdictStatus.NEW_FAILURE)
 
 
 def _unmerged(head: str, conflict: Conflict | None) -> MergedStep:

@@ -38,3 +38,6 @@ PAUSE_ENDS_FIRST = "pause-ends-first"
 
 AFTER_MERGES = "after-merges"
 """No cheap gates run after the last merge: all gates follow on that very commit."""
+
+RESULT_SEEN = "result-seen"
+"""A resolution that fails a gate is held against the result as it is, where merges came that the gate has not seen."""

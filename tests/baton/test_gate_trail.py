@@ -43,6 +43,13 @@ def test_a_gate_that_did_not_run_after_every_merge_sees_several() -> None:
     assert came_in(found) == {("lint", "a"): 2}
 
 
+def test_merges_that_a_gate_has_not_seen_are_known() -> None:
+    trail, _ = GateTrail().with_merge(1).with_results(BASE, BASE)
+    assert (trail.unseen(["lint"]), trail.unseen([])) == (False, False)
+    assert trail.unseen(["lint", "tests"])
+    assert trail.with_merge(2).unseen(["lint"])
+
+
 def test_the_last_step_with_which_it_came_counts_and_a_gate_may_name_nothing() -> None:
     verdicts: dict[int, tuple] = {}
     trail = GateTrail()

@@ -1,6 +1,6 @@
-"""A JavaScript project over real processes: one step renames a function while another begins to call it, and two set one
-number. The renaming merges without a conflict and breaks a test, which a repair step mends; the number is a conflict for
-the resolver. Needs node and npm."""
+"""A JavaScript project over real processes: one step renames a function while another begins to call it, and two set
+one number. The renaming merges without a conflict and breaks a test, which a repair step mends; the number is a
+conflict for the resolver, who is not blamed for that test. Needs node and npm."""
 
 import json
 import os
