@@ -152,10 +152,11 @@ class Resolutions:
         """The entries with which one side wins at a path."""
         if conflict.kind in _MARKED and set(conflict.stages) >= {2, 3}:
             return {conflict.path: await self._merged_file(conflict, side)}
-        if conflict.kind is ConflictKind.DIRECTORY_RENAME and side == "ours":
+        added_by = "ours" if 2 in conflict.stages and 3 not in conflict.stages else "theirs"
+        if conflict.kind is ConflictKind.DIRECTORY_RENAME and side != added_by:
+            # Who renamed the folder wins: the file that the other side added goes where git suggests.
             return {}
         own = await self._entries(parent)
-        # git suggests the new folder; the step's own version is where the step put it.
         names = [conflict.path, *conflict.others]
         return {name: own.get(name) for name in names}
 

@@ -19,6 +19,12 @@ from baton.layout import BASE, RESULT, TRAILER_STEP, TRAILER_TASK
 from baton.merge_tree import ConflictedPath, MergedTree, parse_merge_tree
 from baton.models import Stored
 
+_MERGE_SETTINGS = tuple(
+    part
+    for setting in ("merge.conflictStyle=zdiff3", "core.attributesFile=/dev/null", "attr.tree=refs/baton/no-attributes")
+    for part in ("-c", setting)
+)
+"""No attributes of a project take part: `merge=union` would hide conflicts, other markers would not be known again."""
 ASIDE = "refs/baton/aside"
 """Below it stands what a reset or a resume took back; nothing is lost."""
 
@@ -132,7 +138,7 @@ class ResultBranch:
     async def merged_tree(self, head: str, branch: str) -> MergedTree:
         """The merge of a branch into a commit: pure, so that doing it again gives the same."""
         arguments = ("merge-tree", "--write-tree", "-z", "--messages", head, f"refs/heads/{branch}")
-        captured = await self._git.call("-c", "merge.conflictStyle=zdiff3", *arguments)
+        captured = await self._git.call(*_MERGE_SETTINGS, *arguments)
         # Exit code 1 means conflicts, but also an unknown branch: then there is no output.
         complete = captured.stdout and not captured.timed_out and not captured.left_out_bytes
         if captured.exit_code not in (0, 1) or not complete:

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from baton.models import Stored
 
-SUBMODULE_MODE = "160000"
+SUBMODULE_MODE, LINK_MODE = "160000", "120000"
 MESSAGE_CHARACTERS = 300
 _STAGE = re.compile(rb"(\d{6}) ([0-9a-f]{40,64}) ([123])\t(.+)", re.DOTALL)
 _MARKER = re.compile(rb"(?:<{7,}|>{7,}|\|{7,})(?: .*)?|={7,}")
@@ -24,6 +24,7 @@ class ConflictKind(StrEnum):
     BINARY = "binary"
     FILE_DIRECTORY = "file_directory"
     TYPE = "type"
+    LINK = "link"
     RENAME_RENAME = "rename_rename"
     RENAME_DELETE = "rename_delete"
     RENAME_COLLISION = "rename_collision"
@@ -146,5 +147,7 @@ def _kinds_of_stages(stages: Mapping[int, Version]) -> Iterator[ConflictKind]:
     if any(version.mode == SUBMODULE_MODE for version in stages.values()):
         yield ConflictKind.SUBMODULE
     ours, theirs = stages.get(2), stages.get(3)
+    if ours and theirs and ours.mode == theirs.mode == LINK_MODE:
+        yield ConflictKind.LINK
     if ours and theirs and ours.blob == theirs.blob and ours.mode != theirs.mode:
         yield ConflictKind.MODE

@@ -45,6 +45,7 @@ _WORDS = {
     ConflictKind.BINARY: "both changed a binary file",
     ConflictKind.FILE_DIRECTORY: "a file on one side, a folder on the other",
     ConflictKind.TYPE: "a file on one side, a link on the other",
+    ConflictKind.LINK: "links to different places",
     ConflictKind.RENAME_RENAME: "renamed to different names",
     ConflictKind.RENAME_DELETE: "renamed on one side, deleted on the other",
     ConflictKind.RENAME_COLLISION: "two files of one name after a rename",

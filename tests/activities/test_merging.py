@@ -59,7 +59,17 @@ def all_of(*writes: Write) -> Write:
     return write
 
 
-BASE = {"f.txt": LINES, "old/x.txt": LINES, "old/y.txt": LINES + "y\n", "b.bin": "a\0b", "tool": "#!/bin/sh\n"}
+OTHER = "".join(f"other {n}\n" for n in range(1, 21))
+CRLF = LINES.replace("\n", "\r\n")
+BASE = {
+    "f.txt": LINES,
+    "g.txt": OTHER,
+    "crlf.txt": CRLF,
+    "old/x.txt": LINES,
+    "old/y.txt": LINES + "y\n",
+    "b.bin": "a\0b",
+    "tool": "#!/bin/sh\n",
+}
 
 
 class Case:
@@ -152,6 +162,40 @@ CASES = {
         link("tool", "f.txt"),
         put("tool", "#!/bin/sh\necho\n"),
         {"tool": LINES, "tool~refs_heads_step-2": None},
+        {"tool": "#!/bin/sh\necho\n", "tool~refs_heads_step-2": None},
+    ),
+    "two files renamed to one name": Case(
+        ConflictKind.BOTH_ADDED,
+        "n.txt",
+        move("f.txt", "n.txt"),
+        move("g.txt", "n.txt"),
+        {"n.txt": LINES, "f.txt": None, "g.txt": None},
+        {"n.txt": OTHER, "f.txt": None, "g.txt": None},
+        marked=True,
+    ),
+    "links to two places": Case(
+        ConflictKind.LINK,
+        "tool",
+        link("tool", "f.txt"),
+        link("tool", "g.txt"),
+        {"tool": LINES},
+        {"tool": OTHER},
+    ),
+    "line ends against a line": Case(
+        ConflictKind.CONTENT,
+        "crlf.txt",
+        put("crlf.txt", LINES),
+        put("crlf.txt", CRLF.replace("line 5\r", "five\r")),
+        {"crlf.txt": LINES},
+        {"crlf.txt": CRLF.replace("line 5\r", "five\r")},
+        marked=True,
+    ),
+    "folder against changed file": Case(
+        ConflictKind.FILE_DIRECTORY,
+        "tool~refs_heads_step-2",
+        all_of(drop("tool"), put("tool/in.txt", "in\n")),
+        put("tool", "#!/bin/sh\necho\n"),
+        {"tool/in.txt": "in\n", "tool~refs_heads_step-2": None},
         {"tool": "#!/bin/sh\necho\n", "tool~refs_heads_step-2": None},
     ),
     "mode": Case(
@@ -288,6 +332,69 @@ async def test_a_side_may_win_and_what_merged_cleanly_stays(bench: Bench, name: 
     assert all(len(line.split()) == 3 for line in log)
 
 
+@pytest.mark.parametrize("name", CASES)
+async def test_the_other_way_round_nothing_is_lost_either(bench: Bench, name: str) -> None:
+    """The same with the sides changed over: seen, left alone, and each side may win."""
+    case = CASES[name]
+    await conflicting(bench, Case(case.kind, case.path, case.two, case.one, case.theirs, case.ours))
+    prepared = await bench.prepare()
+    assert prepared.conflict is not None
+    assert case.kind in {path.kind for path in prepared.conflict.paths}
+    head = await bench.repository.result()
+    left = await bench.settle(prepared, "agent", (1, 2))
+    assert bool(left.faults) >= case.marked
+    assert await bench.repository.result() == head
+    assert (await bench.settle(prepared, "theirs")).faults == ()
+    assert (await bench.merge(2, "resolve-1", *prepared.rest)).conflict is None
+    for path, text in case.ours.items():
+        if "~" not in path:
+            assert await bench.text(path) == text, path
+    assert not any("~" in path for path in await bench.repository.list_files(await bench.repository.result()))
+
+
+@pytest.mark.parametrize("first", [1, 2])
+async def test_a_mode_on_one_side_and_text_on_the_other_are_both_kept(bench: Bench, first: int) -> None:
+    await bench.step(1, put("tool", "#!/bin/sh\n", 0o755))
+    await bench.step(2, put("tool", "#!/bin/sh\necho\n"))
+    assert (await bench.merge(first)).merged
+    assert (await bench.merge(3 - first)).merged
+    assert await bench.text("tool") == "#!/bin/sh\necho\n"
+    assert git(bench.repository.path, "ls-tree", "result", "tool").startswith("100755 ")
+
+
+@pytest.mark.parametrize(("first", "left"), [(1, CRLF.replace("line 5\r", "five\r")), (2, LINES)])
+async def test_line_ends_by_attributes_on_one_side_lose_nothing_of_the_other(
+    bench: Bench, first: int, left: str
+) -> None:
+    """Attributes that normalise a file change it, as in any checkout; what the other side wrote in it conflicts."""
+    await bench.step(1, put(".gitattributes", "*.txt text eol=lf\n"))
+    await bench.step(2, put("crlf.txt", CRLF.replace("line 5\r", "five\r")))
+    later = 3 - first
+    assert (await bench.merge(first)).merged
+    refused = await bench.merge(later)
+    assert refused.conflict is not None
+    assert [(path.path, path.kind) for path in refused.conflict.paths] == [("crlf.txt", ConflictKind.CONTENT)]
+    prepared = await bench.prepare(f"step-{later}")
+    assert (await bench.settle(prepared, "agent", (1, 2))).faults
+    assert (await bench.settle(prepared, "theirs")).faults == ()
+    assert (await bench.merge(later, "resolve-1")).merged
+    head = await bench.repository.result()
+    assert await bench.repository.read_file(head, "crlf.txt") == left.encode()
+    assert await bench.repository.read_file(head, ".gitattributes") == b"*.txt text eol=lf\n"
+    assert await bench.repository.read_file(head, "f.txt") == LINES.encode()
+
+
+@pytest.mark.parametrize("attributes", ["* merge=union", "* conflict-marker-size=3", "* -merge", "* merge=ours"])
+async def test_attributes_of_the_project_hide_no_conflict(tmp_path: Path, attributes: str) -> None:
+    bench = Bench(tmp_path / "state")
+    await bench.create(tmp_path / "project", {**BASE, ".gitattributes": f"{attributes}\n"})
+    await conflicting(bench, CASES["same line"])
+    prepared = await bench.prepare()
+    assert "<<<<<<< " in (Path(prepared.path) / "f.txt").read_text()
+    assert (await bench.settle(prepared, "agent", (1, 2))).faults
+    assert (await bench.settle(prepared, "theirs")).faults == ()
+
+
 async def test_a_submodule_conflict_is_recognised(bench: Bench) -> None:
     sub = bench.folder.path / "sub"
     sub.mkdir()
@@ -327,6 +434,41 @@ async def test_a_submodule_conflict_is_recognised(bench: Bench) -> None:
     assert (await bench.settle(prepared, "theirs")).faults == ()
     assert (await bench.merge(2, "resolve-1")).merged
     assert commits[2] in git(bench.repository.path, "ls-tree", "result", "lib")
+
+
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+@pytest.mark.parametrize("removed", [False, True])
+async def test_a_submodule_that_both_moved_or_one_removed(bench: Bench, side: str, removed: bool) -> None:
+    base, one, two = (f"{number}" * 40 for number in (1, 2, 3))
+    start = await point(bench, bench.base, base)
+    for step, pointer in ((1, one), (2, None if removed else two)):
+        git(bench.repository.path, "update-ref", f"refs/heads/step-{step}", await point(bench, start, pointer))
+    git(bench.repository.path, "update-ref", "refs/heads/result", start)
+    assert (await bench.merge(1)).merged
+    refused = await bench.merge(2)
+    assert refused.conflict is not None
+    assert [(path.path, path.kind) for path in refused.conflict.paths] == [("lib", ConflictKind.SUBMODULE)]
+    prepared = await bench.prepare()
+    assert (await bench.settle(prepared, side)).faults == ()
+    assert (await bench.merge(2, "resolve-1")).conflict is None
+    wanted = one if side == "ours" else None if removed else two
+    assert git(bench.repository.path, "ls-tree", "result", "lib") == (f"160000 commit {wanted}\tlib" if wanted else "")
+
+
+async def point(bench: Bench, parent: str, pointer: str | None) -> str:
+    """A commit on top of another with `lib` as a submodule at this commit, or without it."""
+    tree = git(bench.repository.path, "ls-tree", parent).splitlines()
+    rows = [row for row in tree if not row.endswith("\tlib")] + ([f"160000 commit {pointer}\tlib"] if pointer else [])
+    made = subprocess.run(
+        ["git", "mktree", "--missing"],
+        cwd=bench.repository.path,
+        env={"PATH": os.environ["PATH"]},
+        input="\n".join(rows) + "\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return git(bench.repository.path, "commit-tree", made.stdout.strip(), "-p", parent, "-m", "lib")
 
 
 async def test_markers_are_never_committed_whatever_the_files_on_disk_say(bench: Bench) -> None:
