@@ -66,6 +66,18 @@ def came_in(after_merges: Mapping[int, Sequence[GateVerdict]]) -> dict[tuple[str
     }
 
 
+def with_origin(verdict: GateVerdict, came: Mapping[tuple[str, str], int]) -> GateVerdict:
+    """The verdict with the steps told that its new failures came in with, as far as gates saw that."""
+    if verdict.status is not VerdictStatus.NEW_FAILURE:
+        return verdict
+    failures = verdict.new_failures or (unnamed(verdict.name),)
+    steps = sorted({came.get((verdict.name, failure), INTEGRATOR) for failure in failures} - {INTEGRATOR})
+    if not steps:
+        return verdict
+    told = f"came in with step {', '.join(map(str, steps))}"
+    return verdict.model_copy(update={"detail": "; ".join(part for part in (verdict.detail, told) if part)})
+
+
 def unnamed(gate: str) -> str:
     """What stands for a failure of a gate that names none."""
     return f"gate {gate}"

@@ -158,5 +158,6 @@ def _report(facts: ReportFacts) -> dict[str, Any]:
         "handoffs": status.handoffs,
         "usage": status.usage.model_dump(mode="json"),
         "duration_seconds": facts.duration.total_seconds() if facts.duration else None,
+        "waiting_seconds": facts.waited.total_seconds(),
         "issues": issues(facts),
     }

@@ -63,6 +63,16 @@ class ReportFacts(Stored):
         return status.closed_at - status.started_at if status.closed_at and status.started_at else None
 
     @property
+    def waited(self) -> timedelta:
+        """How long at least one question was open, in whole seconds."""
+        total, reached = timedelta(), None
+        for wait in sorted(self.status.waits, key=lambda one: one.since):
+            since = wait.since if reached is None else max(wait.since, reached)
+            total += max(timedelta(), wait.until - since)
+            reached = wait.until if reached is None else max(wait.until, reached)
+        return timedelta(seconds=int(total.total_seconds()))
+
+    @property
     def items(self) -> ItemCounts:
         """Items of all steps."""
         return sum((result.items for result in self.results), ItemCounts())

@@ -21,6 +21,8 @@ STATE_WORDS: Mapping[TaskState, str] = {
 }
 
 SENTENCES_SHOWN = 5
+NOTHING_TO_COMPARE = "No two agents recorded a choice for one subject, and no integrator looked at the result."
+NOT_MEASURED = "Nothing was measured: no gate builds or tests, and the setting `sizes` names nothing."
 
 
 def markdown(facts: ReportFacts) -> str:
@@ -139,7 +141,9 @@ def _performance_section(facts: ReportFacts) -> str:
             f"| `{_cell(s.pattern)}` | {_bytes(s.before)} | {_bytes(s.now)} | {_difference(s, 'larger', 'smaller')} |"
             for s in facts.size_changes
         ]
-    return _joined(["## Performance Validation", *lines]) if lines else ""
+    if not lines:
+        return f"## Performance Validation\n\n{NOT_MEASURED}" if facts.results else ""
+    return _joined(["## Performance Validation", *lines])
 
 
 def _difference(row: Timing | SizeChange, more: str, less: str) -> str:
@@ -175,24 +179,26 @@ def _consistency_section(facts: ReportFacts) -> str:
     checks = [*consistency_checks(facts), *(f"✗ {c}" for c in facts.integration.get("conflicts", ()))]
     summary = facts.integration.get("summary", "")
     if not checks and not summary:
-        return ""
+        return f"## Consistency Checks\n\n{NOTHING_TO_COMPARE}" if facts.results else ""
     return _joined(["## Consistency Checks", *([summary, ""] if summary else []), *(f"- {check}" for check in checks)])
 
 
 def _summary_section(facts: ReportFacts) -> str:
     status, items, usage, duration = facts.status, facts.items, facts.status.usage, facts.duration
     right = f"{items.changed} changed, {items.unchanged} right as they were"
+    left = f"{items.skipped} skipped, {items.failed} failed, {items.open} open"
     read = number(usage.total_input_tokens)
     cached = _share(usage.cache_read_tokens, usage.total_input_tokens)
     unpriced = f" ({usage.unpriced_calls} calls have no price)" if usage.unpriced_calls else ""
     lines = [
         "## Summary",
-        f"- items: {items.done} of {items.total} done ({right}), {items.skipped} skipped, {items.open} open",
+        f"- items: {items.done} of {items.total} done ({right}), {left}",
         f"- agents: {status.agents}, handoffs: {status.handoffs}, model calls: {usage.model_calls}",
         f"- tokens: {number(usage.output_tokens)} output, {read} input ({cached} from cache)",
         f"- cost: {usage.cost_usd:.2f} USD{unpriced}",
     ]
-    lines += [f"- duration: {format_duration(duration)}"] if duration else []
+    waited = f" ({format_duration(facts.waited)} of it waiting for a person)" if facts.waited else ""
+    lines += [f"- duration: {format_duration(duration)}{waited}"] if duration else []
     lines += ["- how it went: [timeline.html](timeline.html)"] if status.artifacts and facts.persisted else []
     return _joined(lines)
 

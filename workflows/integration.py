@@ -8,7 +8,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.assignments import integrator_assignment
     from baton.consistency import Agreement, Comparison, Settlement, compared, redo_steps, rulings_in, settled, shown
     from baton.findings import GateResult, GateVerdict, baseline_notes, compare
-    from baton.gate_trail import came_in
+    from baton.gate_trail import came_in, with_origin
     from baton.merging import Resolution, with_resolutions
     from baton.messages import AgentResult, MergedStep
     from baton.plan import Plan
@@ -158,8 +158,10 @@ class Integration:
         vanishing = watched(self._run.plan) if self._run.plan is not None else ()
         found = await self._run.host.gates(self._run.head, workspace, baseline, vanishing)
         self._gates, self._run.sizes = found.results, found.sizes
-        self._run.verdicts = self._verdicts = tuple(compare(await self._base_gates(), self._gates))
+        verdicts = compare(await self._base_gates(), self._gates)
         self._run.checked(self._gates)
+        came = came_in(self._run.after_merges)
+        self._run.verdicts = self._verdicts = tuple(with_origin(verdict, came) for verdict in verdicts)
         for verdict in self._verdicts:
             word = str(verdict.status).replace("_", " ")
             self._run.happened(f"gate {verdict.name}: {word}" + (f" ({verdict.detail})" if verdict.detail else ""))

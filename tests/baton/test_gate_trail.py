@@ -1,7 +1,7 @@
 """Which step a new failure came in with, from what gates said between merges."""
 
-from baton.findings import GateKind, GateOutcome, GateResult
-from baton.gate_trail import GateTrail, came_in
+from baton.findings import GateKind, GateOutcome, GateResult, compare
+from baton.gate_trail import GateTrail, came_in, with_origin
 
 BASE = (GateResult(name="lint", kind=GateKind.LINT, command="x", outcome=GateOutcome.PASSED),)
 
@@ -65,3 +65,11 @@ def test_what_no_gate_needs_to_compare_is_not_kept() -> None:
     trail, _ = GateTrail().with_merge(1).with_results((failed("a").model_copy(update={"output_tail": "long"}),), BASE)
     assert trail.results["lint"].output_tail == ""
     assert GateTrail.model_validate_json(trail.model_dump_json()) == trail
+
+
+def test_a_verdict_tells_the_steps_that_its_failures_came_in_with() -> None:
+    verdict, fine = compare(BASE, (failed("a", "b", "c"), BASE[0].model_copy(update={"name": "other"})))
+    told = with_origin(verdict, {("lint", "a"): 4, ("lint", "b"): 2, ("lint", "c"): 0, ("tests", "c"): 9})
+    assert told.detail == f"{verdict.detail}; came in with step 2, 4"
+    assert with_origin(verdict, {}) == verdict
+    assert with_origin(fine, {("other", "a"): 4}) == fine

@@ -1,6 +1,6 @@
 """The report as people read it: every part of a run in its section, and no word that breaks the form."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from baton.consistency import Agreement, Choice, Contradiction, settled
 from baton.findings import GateKind, GateVerdict, VerdictStatus
@@ -12,7 +12,7 @@ from baton.report import plan_artifacts, report_artifacts
 from baton.report_facts import ReportFacts, issues, undone
 from baton.report_markdown import markdown
 from baton.states import StepStatusWord, TaskState
-from baton.status import TaskStatus
+from baton.status import TaskStatus, Wait
 from baton.synthesis import LeftOut, Synthesis
 
 OK, PARTIAL = StepStatusWord.OK, StepStatusWord.PARTIAL
@@ -122,6 +122,28 @@ def test_sections_come_in_the_order_of_the_form() -> None:
     assert "| build | 10.0 s | 14.0 s | slower (× 1.40) |" in text
     assert "| `dist` | 1 000 bytes | 1 500 bytes | larger (× 1.50) |" in text
     assert "- duration: 1 h" in text
+
+
+def test_the_form_is_the_same_where_there_was_nothing_to_tell() -> None:
+    text = markdown(facts())
+    assert "## Consistency Checks\n\nNo two agents recorded a choice" in text
+    assert "## Performance Validation\n\nNothing was measured" in text
+    assert "## Quality Gates\n\nNo gate was run" in text
+    assert "Performance Validation" not in markdown(facts(results=()))
+
+
+def test_time_in_which_a_question_was_open_is_counted_once() -> None:
+    at = datetime(2026, 11, 30, 8, tzinfo=UTC)
+    spans = ((0, 10), (5, 20), (6, 7), (30, 40))
+    waits = tuple(
+        Wait(kind="limit", since=at + timedelta(minutes=start), until=at + timedelta(minutes=end))
+        for start, end in spans
+    )
+    given = facts()
+    given = given.model_copy(update={"status": given.status.model_copy(update={"waits": waits})})
+    assert given.waited == timedelta(minutes=30)
+    assert "- duration: 1 h (30 min of it waiting for a person)" in markdown(given)
+    assert "waiting" not in markdown(facts())
 
 
 def test_struck_sentences_are_told_with_the_reason() -> None:
