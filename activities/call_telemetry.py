@@ -7,6 +7,7 @@ from typing import Any
 from activities.telemetry import Place, here, measure, measure_usage, tell
 from baton import telemetry_names as names
 from baton.conversation import Block, Response, ToolCall
+from baton.pricing import Usage
 from baton.telemetry import (
     Attributes,
     Event,
@@ -20,8 +21,11 @@ from baton.telemetry import (
 )
 
 
-def model_called(request: Mapping[str, Any], result: Response | str, began: datetime) -> None:
-    """A model call ended with a response, or with an error of this type. `request`: the arguments of the API's call."""
+def model_called(
+    request: Mapping[str, Any], result: Response | str, began: datetime, spent: Usage | None = None
+) -> None:
+    """A model call ended with a response, or with an error of this type. `request`: the arguments of the API's call;
+    `spent`: what it cost all the same."""
     place = here()
     if place is None:
         return
@@ -34,9 +38,11 @@ def model_called(request: Mapping[str, Any], result: Response | str, began: date
     if place.exporting.content:
         span.attributes[names.INPUT_MESSAGES] = input_content(request["messages"], place.exporting.clean)
     tell(place, place.around, span)
-    measure(span, names.CHAT, known(PROVIDER_NAME=names.PROVIDER, REQUEST_MODEL=model))
+    measure(span, names.CHAT, known(REQUEST_MODEL=model))
     if isinstance(result, Response):
-        measure_usage(result.usage, model)
+        measure_usage(result.usage, model, result.model)
+    elif spent is not None:
+        measure_usage(spent, model)
 
 
 def response_found(model: str, max_tokens: int, response: Response, at: str, seconds: float) -> None:

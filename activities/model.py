@@ -134,7 +134,7 @@ class Model:
             response = await self._respond(request, collected, progress, prices or self._prices, waiting)
         except ModelError as error:
             if collected.began is not None:
-                model_called(request.arguments(), error.fault.type or "broken", collected.began)
+                model_called(request.arguments(), error.fault.type or "broken", collected.began, error.spent)
             raise
         if collected.began is not None:
             model_called(request.arguments(), response, collected.began)

@@ -25,6 +25,7 @@ from activities.sandbox import Sandbox
 from activities.secret_guard import SecretGuard
 from activities.task_folder import TaskFolder, Tasks, sandbox_for
 from activities.tool_result import CallRefused
+from activities.trace import TaskTrace
 from activities.tree_facts import ChangeKind
 from activities.working_tree import TRAILER_AGENT, TRAILER_RESULT
 from activities.workspace_lock import WorkspaceLock, workspace_lock
@@ -65,6 +66,9 @@ class RunSteps:
         """
         folder = self._tasks.folder(request.task_id)
         folder.require()
+        trace = TaskTrace(folder)
+        where = {"agent": request.agent_id, "role": "run", "step": request.step.step}
+        trace.waited(request.waited, **where)
         lock_path = folder.lock_path(request.workspace)
         async with pulse("preparing the workspace") as beat, workspace_lock(lock_path) as lock:
             workspace = await folder.repository.open_workspace(
@@ -87,10 +91,15 @@ class RunSteps:
             )
             await guard.learn()
             run = _Run(folder, request, workspace, lock, beat, sandbox_for(folder, self._sandbox), guard, told)
+            trace.begin()
+            before = len(told.records)
             try:
                 await run.some()
             except CallRefused as refused:
                 return run.told.model_copy(update={"refused": guard.clean(str(refused))})
+            new = run.told.records[before:]
+            bad = bool(run.told.failure) or any(record.status is ItemStatus.FAILED for record in new)
+            trace.write("command", **where, outcome="failed" if bad else "ok", calls=len(new) or 1)
             return run.told
 
 

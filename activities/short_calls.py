@@ -17,6 +17,7 @@ from activities.call_telemetry import response_found
 from activities.locking import exclusive
 from activities.lost_calls import LostCalls
 from activities.model import Model, ModelError, ModelRequest
+from activities.overload_waits import OverloadWaits
 from activities.prompts import prompt
 from activities.pulse import Pulse
 from activities.task_folder import TaskFolder
@@ -99,10 +100,13 @@ async def _asked(
         if folder.store.entry(f"{key}/begun-{attempt - 1}") is not None:
             lost.was_killed(activity.info().heartbeat_details, None, call.request.model, prices)
         folder.store.enter(f"{key}/begun-{attempt}", b"")
+        waits = OverloadWaits(folder.store, key, attempt, beat, trace)
+        waits.begun()
         trace.begin()
         try:
-            response = await model.respond(call.request, beat.report_tokens, prices, beat.report_waiting)
+            response = await model.respond(call.request, beat.report_tokens, prices, waits.waiting)
         except ModelError as error:
+            waits.failed(error.fault)
             lost.broke(error.spent)
             error.lost = lost.with_own()
             trace.model_failed(call.request.model, error.fault)

@@ -25,7 +25,14 @@ from baton.telemetry import ROOT, Attributes, Event, Span, agent_key, known, usa
 
 PATHS_TOLD = 50
 LOST = "lost"
-_LINES = {"merge": names.MERGE, "gate": names.GATE, "foreign": names.RESTORE}
+_LINES = {
+    "merge": names.MERGE,
+    "gate": names.GATE,
+    "foreign": names.RESTORE,
+    "command": names.COMMANDS,
+    "wait": names.WAIT,
+}
+PERSON = "person"
 
 
 class AgentBeginning(Stored):
@@ -68,16 +75,19 @@ class Closed:
 
 
 def line_written(place: Place | None, line: Mapping[str, Any]) -> None:
-    """A line of `trace.jsonl` that is no call: a merge, a gate, files of others that were restored."""
+    """A line of `trace.jsonl` that is no call of a model's: a merge, a gate, files of others that were restored,
+    commands of a step without agents, a wait."""
     if place is None or line["kind"] not in _LINES:
         return
-    ended, kind, outcome = datetime.now(UTC), str(line["kind"]), str(line.get("outcome", ""))
+    ended, kind = datetime.fromisoformat(str(line["at"])), str(line["kind"])
+    outcome = str(line.get("outcome", ""))
     paths = tuple(str(path) for path in line.get("paths", ()))[:PATHS_TOLD]
     agent, name = str(line.get("agent", "")), str(line.get("name", ""))
     attributes = known(TASK=place.task, OUTCOME=outcome, NAME=name, PATHS=paths, AGENT_NAME=agent)
     attributes |= known(STEP=line.get("step"), TURN=line.get("turn"), WORKSPACE=line.get("workspace"))
+    attributes |= known(CALLS=line.get("calls"), WAIT_REASON=name if kind == "wait" else None)
     events: tuple[Event, ...] = ()
-    failed = outcome == "conflict" or (kind == "gate" and outcome != "passed")
+    failed = outcome in {"conflict", "failed"} or (kind == "gate" and outcome != "passed")
     if kind == "foreign":
         events = tuple(Event(names.REFUSAL_EVENT, ended, known(PATHS=(path,))) for path in paths)
     elif kind == "merge":
@@ -92,7 +102,11 @@ def line_written(place: Place | None, line: Mapping[str, Any]) -> None:
         events,
         outcome if failed else "",
     )
-    tell(place, agent_key(agent) if agent else ROOT, span)
+    # No agent runs the commands of a step, and none has begun while its chain waits for a slot.
+    within = agent and kind != "command" and name != "slot"
+    tell(place, agent_key(agent) if within else ROOT, span)
+    if kind == "wait" and line.get("attempt", 1) == 1:
+        measure_wait(span, known(WAIT_REASON=name))
 
 
 def agent_began(folder: TaskFolder, beginning: AgentBeginning) -> None:
@@ -126,9 +140,9 @@ def agent_ended(folder: TaskFolder, end: AgentEnding) -> None:
     file.unlink(missing_ok=True)
     measure(span, names.INVOKE_AGENT, known(ROLE=end.role))
     for record in done:
-        count(names.ITEMS_FINISHED, "{item}", known(ITEM_STATUS=str(record.status)))
+        count(names.ITEMS_FINISHED, known(ITEM_STATUS=str(record.status)))
     if end.successor:
-        count(names.HANDOFF_COUNT, "{handoff}", known(REASON=str(end.reason)))
+        count(names.HANDOFF_COUNT, known(REASON=str(end.reason)))
 
 
 def task_ended(folder: TaskFolder, progress: Progress | None, closed: Closed | None = None) -> None:
@@ -185,9 +199,15 @@ def _tell_waits(place: Place, progress: Progress) -> list[Event]:
     for wait in progress.status.waits:
         told = known(WAITED_FOR=wait.kind, STEP=wait.step, PHASE=wait.phase)
         key = ("wait", wait.kind, wait.step, wait.phase, wait.since.isoformat())
-        span = Span(f"{names.WAIT} {wait.kind}", key, wait.since, wait.until, {names.TASK: place.task} | told)
+        span = Span(
+            f"{names.WAIT} {wait.kind}",
+            key,
+            wait.since,
+            wait.until,
+            {names.TASK: place.task} | known(WAIT_REASON=PERSON) | told,
+        )
         tell(place, ROOT, span)
-        measure_wait(span, told)
+        measure_wait(span, known(WAIT_REASON=PERSON, WAITED_FOR=wait.kind, PHASE=wait.phase))
         events.append(Event(names.LIMIT_EVENT if wait.kind == "limit" else names.ATTENTION_EVENT, wait.since, told))
     return events
 

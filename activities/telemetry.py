@@ -175,29 +175,30 @@ def tell(place: Place, around: Key | None, span: Span) -> None:
 
 def measure(span: Span, operation: str, attributes: Attributes) -> None:
     """How long an operation took."""
-    error = known(ERROR_TYPE=span.error)
-    _histogram(names.DURATION, "s").record(span.seconds, {names.OPERATION: operation} | attributes | error)
+    told = known(OPERATION=operation, PROVIDER_NAME=names.PROVIDER, ERROR_TYPE=span.error)
+    _histogram(names.DURATION).record(span.seconds, told | attributes)
 
 
-def measure_usage(usage: Usage, model: str) -> None:
-    """What one model call used."""
+def measure_usage(usage: Usage, model: str, answered_by: str = "") -> None:
+    """What one model call used. `answered_by`: the model that the response names."""
     of_model = known(OPERATION=names.CHAT, PROVIDER_NAME=names.PROVIDER, REQUEST_MODEL=model)
-    tokens = _histogram(names.TOKEN_USAGE, "{token}")
+    of_model |= known(RESPONSE_MODEL=answered_by)
+    tokens = _histogram(names.TOKEN_USAGE)
     tokens.record(usage.total_input_tokens, of_model | {names.TOKEN_TYPE: "input"})
     tokens.record(usage.output_tokens, of_model | {names.TOKEN_TYPE: "output"})
-    _counter(names.COST_SPENT, "USD").add(float(usage.cost_usd), of_model)
+    _counter(names.COST_SPENT).add(float(usage.cost_usd), of_model)
     if (share := cache_share(usage)) is not None:
-        _histogram(names.CACHE_RATIO, "1").record(share, of_model)
+        _histogram(names.CACHE_RATIO).record(share, of_model)
 
 
 def measure_wait(span: Span, attributes: Attributes) -> None:
-    """How long a person was waited for."""
-    _histogram(names.WAIT_DURATION, "s").record(span.seconds, attributes)
+    """How long somebody or something was waited for."""
+    _histogram(names.WAIT_DURATION).record(span.seconds, attributes)
 
 
-def count(name: str, unit: str, attributes: Attributes) -> None:
+def count(name: str, attributes: Attributes) -> None:
     """One more."""
-    _counter(name, unit).add(1, attributes)
+    _counter(name).add(1, attributes)
 
 
 def _inside(place: Place, around: Key | None) -> Context:
@@ -218,10 +219,13 @@ def _nanoseconds(at: datetime) -> int:
 
 
 @cache
-def _histogram(name: str, unit: str) -> metrics.Histogram:
-    return metrics.get_meter(names.SCOPE).create_histogram(name, unit)
+def _histogram(name: str) -> metrics.Histogram:
+    told = names.METRICS[name]
+    return metrics.get_meter(names.SCOPE).create_histogram(
+        name, told.unit, told.about, explicit_bucket_boundaries_advisory=told.boundaries
+    )
 
 
 @cache
-def _counter(name: str, unit: str) -> metrics.Counter:
-    return metrics.get_meter(names.SCOPE).create_counter(name, unit)
+def _counter(name: str) -> metrics.Counter:
+    return metrics.get_meter(names.SCOPE).create_counter(name, names.METRICS[name].unit, names.METRICS[name].about)

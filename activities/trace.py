@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,7 +22,10 @@ from activities.task_folder import TaskFolder, UnknownTaskError
 from activities.task_telemetry import line_written
 from activities.telemetry import place_of
 from baton.conversation import Response
+from baton.messages import Waited
 from baton.trace import NAME
+
+SHORTEST_WAIT_SECONDS = 0.05
 
 logger = logging.getLogger("baton.trace")
 
@@ -61,6 +64,14 @@ class TaskTrace:
             os.write(descriptor, _cut_off(descriptor) + json.dumps(line).encode() + b"\n")
         finally:
             os.close(descriptor)
+
+    def waited(self, waits: Sequence[Waited], **where: object) -> None:
+        """What came now had to wait before."""
+        for wait in waits:
+            seconds = (wait.until - wait.since).total_seconds()
+            if seconds >= SHORTEST_WAIT_SECONDS:
+                at = wait.until.astimezone(UTC).isoformat(timespec="milliseconds")
+                self.write("wait", name=wait.reason, at=at, seconds=round(seconds, 3), **where)
 
     def holds(self, name: str) -> bool:
         """Whether a line with this name in it is there."""
@@ -126,8 +137,14 @@ class TurnTrace:
         )
 
     def model_failed(self, model: str, fault: ModelFault) -> None:
-        """A model call ended without one."""
+        """A model call ended without one; one that had to wait was never made."""
+        if fault.pause is not None and fault.status is None:
+            return
         self._trace.write("model", **self._where, model=model, outcome=fault.type or "broken", status=fault.status)
+
+    def waited(self, *waits: Waited) -> None:
+        """The call had to wait before it could be made."""
+        self._trace.waited(waits, **self._where)
 
     def called(self, tool: str, arguments: object, *, error: str | None, **more: object) -> None:
         """A tool call ended. Of its input and its error only fingerprints are kept, and the path it names."""

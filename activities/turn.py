@@ -21,6 +21,7 @@ from activities.credentials import Credentials
 from activities.logs import lines_of_turn
 from activities.lost_calls import LostCalls
 from activities.model import Model, ModelError, ModelRequest
+from activities.overload_waits import OverloadWaits
 from activities.predecessor import Predecessor
 from activities.prompts import notice_text
 from activities.pulse import MODEL, Pulse, pulse
@@ -165,6 +166,11 @@ class Turns:
         prices = folder.record.opened.settings.prices
         before = conversation.turns[-1] if conversation.turns else None
         lost.was_killed(activity.info().heartbeat_details, before, opening.model, prices)
+        waits = OverloadWaits(
+            folder.store, f"{attempt.key}{again}", activity.info().attempt, attempt.beat, attempt.trace
+        )
+        attempt.trace.waited(*request.waited)
+        waits.begun()
         attempt.beat.doing = MODEL
         attempt.trace.begin()
         try:
@@ -180,9 +186,10 @@ class Turns:
                 ),
                 attempt.beat.report_tokens,
                 prices,
-                attempt.beat.report_waiting,
+                waits.waiting,
             )
         except ModelError as error:
+            waits.failed(error.fault)
             lost.broke(error.spent)
             error.lost = lost.with_own()
             attempt.trace.model_failed(opening.model, error.fault)

@@ -46,6 +46,7 @@ def successor(assignment: Assignment, state: AgentState, manifest: Manifest, cho
             "items": tuple(item for item in assignment.items if item not in finished),
             "done": (*assignment.done, *done),
             "manifest": manifest,
+            "waited": (),
             "knowledge": knowledge_after(assignment, state),
             "chain": manifest.chain,
             "budget": _doubled(assignment.budget) if choice == MORE_BUDGET else assignment.budget,

@@ -131,8 +131,22 @@ class WaitingConflict(Stored):
     prepared: PreparedConflict
 
 
+WaitReason = Literal["slot", "merge_queue", "quota"]
+
+
+class Waited(Stored):
+    """A time in which work waited, though it could have gone on: for a slot beside others, for its turn to be merged,
+    for the provider."""
+
+    reason: WaitReason
+    since: datetime
+    until: datetime
+
+
 class Assignment(Stored):
     """Input of `AgentWorkflow`: the work of one agent. A successor gets the same with what is left and a manifest.
+
+    `waited`: before this agent could start.
 
     `knowledge_kept`: `knowledge` holds only what is not in the task's `state.json` yet; the rest is read there, so that
     histories do not carry it once per agent.
@@ -175,6 +189,7 @@ class Assignment(Stored):
     comparison: dict[str, Any] | None = None
     conflict: Conflict | None = None
     subject: Subject | None = None
+    waited: tuple[Waited, ...] = ()
 
 
 class OpenedAgent(Stored):
@@ -191,7 +206,7 @@ class TurnRequest(Stored):
     """Input of one turn. `head` and `commit`: where the conversation and the workspace stand.
 
     `asked_before`: how often the turn ended without an answer, because it had to wait or the model fell silent; `lost`:
-    what that cost.
+    what that cost; `waited`: before it could be asked at all.
     """
 
     task_id: str
@@ -206,6 +221,7 @@ class TurnRequest(Stored):
     answers: tuple[str, ...] = ()
     asked_before: int = 0
     lost: Usage = Usage()
+    waited: tuple[Waited, ...] = ()
 
 
 class TurnOutcome(Stored):
@@ -375,6 +391,7 @@ class RunCommands(Stored):
     workspace: str
     start_commit: str
     only_tell: bool = False
+    waited: tuple[Waited, ...] = ()
 
 
 class CommandsRun(Stored):
@@ -402,6 +419,7 @@ class MergeStep(Stored):
     branches: tuple[str, ...]
     step: int | None
     subject: str
+    waited: tuple[Waited, ...] = ()
 
 
 class MergedStep(Stored):

@@ -4,6 +4,8 @@
 change: here is the one place). What they have no name for begins with `baton.`.
 """
 
+from typing import NamedTuple
+
 SCOPE = "baton"
 SERVICE = "baton"
 PROVIDER = "anthropic"
@@ -19,6 +21,7 @@ MERGE = "baton.merge"
 GATE = "baton.gate"
 WAIT = "baton.wait"
 RESTORE = "baton.restore"
+COMMANDS = "baton.commands"
 
 # Attributes of the conventions.
 OPERATION = "gen_ai.operation.name"
@@ -66,7 +69,9 @@ HANDOFFS = "baton.handoffs"
 ITEMS = "baton.items"
 ITEMS_DONE = "baton.items_done"
 ITEM_STATUS = "baton.item.status"
+WAIT_REASON = "baton.wait.reason"
 WAITED_FOR = "baton.waited_for"
+CALLS = "baton.calls"
 PHASE = "baton.phase"
 NAME = "baton.name"
 WORKSPACE = "baton.workspace"
@@ -90,3 +95,25 @@ HANDOFF_COUNT = "baton.handoffs.count"
 COST_SPENT = "baton.cost.spent"
 CACHE_RATIO = "baton.cache.ratio"
 WAIT_DURATION = "baton.wait.duration"
+
+
+class Metric(NamedTuple):
+    """A metric: its unit, what it says, and the bounds of its buckets where it is a histogram."""
+
+    unit: str
+    about: str
+    boundaries: tuple[float, ...] = ()
+
+
+METRICS = {
+    # The bounds of the first two are those of the conventions.
+    TOKEN_USAGE: Metric("{token}", "Tokens of a model call.", tuple(4.0**power for power in range(14))),
+    DURATION: Metric("s", "How long an operation took.", tuple(0.01 * 2**power for power in range(14))),
+    ITEMS_FINISHED: Metric("{item}", "Items that agents finished."),
+    HANDOFF_COUNT: Metric("{handoff}", "Agents that handed off to another."),
+    COST_SPENT: Metric("USD", "What model calls cost."),
+    CACHE_RATIO: Metric("1", "Share of the input that came from the cache.", tuple(tenth / 10 for tenth in range(11))),
+    WAIT_DURATION: Metric(
+        "s", "How long somebody or something was waited for.", (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14400, 86400)
+    ),
+}

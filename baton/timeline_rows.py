@@ -8,9 +8,10 @@ from baton.durations import format_duration
 from baton.models import Stored
 from baton.run_facts import RunFacts
 from baton.trace import TraceLine
-from baton.wording import number
+from baton.wording import counted, number
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+_WAITED_FOR = {"slot": "a slot", "merge_queue": "its turn to be merged", "quota": "the provider"}
 _MODEL_ENDINGS = frozenset(("end_turn", "tool_use", "max_tokens", "stop_sequence", "pause_turn"))
 
 
@@ -90,6 +91,7 @@ def _task_rows(facts: RunFacts) -> Iterable[Row]:
     if gates:
         yield Row(label="gates", kind="task", blocks=tuple(gates))
     merges = [_merge(line) for line in facts.trace.of("merge")]
+    merges += [_wait(line) for line in facts.trace.of("wait") if not line.agent]
     if merges:
         yield Row(label="merges", kind="task", blocks=tuple(merges))
     waits = [
@@ -115,6 +117,8 @@ def _merge(line: TraceLine) -> Block:
 def _agent_row(agent: str, lines: Sequence[TraceLine]) -> Row:
     calls = [line for line in lines if line.kind == "model"]
     blocks = [_model(line) for line in calls]
+    blocks += [_wait(line) for line in lines if line.kind == "wait"]
+    blocks += [_commands(line) for line in lines if line.kind == "command"]
     blocks += _tools([line for line in lines if line.kind in ("tool", "foreign")])
     ended = next((line for line in lines if line.kind == "ended"), None)
     cost = sum((line.cost_usd for line in calls), Decimal(0))
@@ -150,6 +154,17 @@ def _model(line: TraceLine) -> Block:
         f"{line.cost_usd:.4f} USD, {line.outcome}{told}"
     )
     return Block(kind="model", begin=line.began, end=line.at, hint=hint, bad=broken)
+
+
+def _wait(line: TraceLine) -> Block:
+    what = "" if line.step is None or line.agent else f"step {line.step} "
+    hint = f"{what}waited for {_WAITED_FOR.get(line.name, line.name)}, {line.seconds:.1f} s"
+    return Block(kind="wait", begin=line.began, end=line.at, hint=hint)
+
+
+def _commands(line: TraceLine) -> Block:
+    hint = f"{counted(line.calls, 'command')}: {line.outcome}, {line.seconds:.1f} s"
+    return Block(kind="tool", begin=line.began, end=line.at, hint=hint, bad=line.outcome != "ok")
 
 
 def _tools(lines: Sequence[TraceLine]) -> list[Block]:

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 
 from baton.models import Stored
 
-KINDS = frozenset(("model", "tool", "started", "ended", "merge", "gate", "foreign", "closed"))
+KINDS = frozenset(("model", "tool", "started", "ended", "merge", "gate", "foreign", "command", "wait", "closed"))
 NAME = "trace.jsonl"
 
 
@@ -22,7 +22,9 @@ class TraceLine(Stored):
     `started`, `ended`: an agent's beginning and end (`successor` names who goes on). `model`, `tool`: calls of a turn;
     `name` names a model call beside the turns; `call` counts the tool calls of a turn from 1; `input` and `error` are
     fingerprints. `foreign`: a command had changed files of others (`paths`), which were restored. `merge`, `gate`: what
-    the task does beside its agents. `closed`: the task's end (`outcome`) of the run `name`.
+    the task does beside its agents. `command`: commands of a step without agents, `calls`
+    in all. `wait`: what waited for `name` (slot, merge_queue, quota). `closed`: the task's end (`outcome`) of the run
+    `name`.
     """
 
     kind: str
@@ -33,6 +35,7 @@ class TraceLine(Stored):
     step: int | None = None
     turn: int = 0
     call: int = 0
+    calls: int = 0
     attempt: int = 1
     outcome: str = ""
     model: str = ""
@@ -108,6 +111,8 @@ def _key(line: TraceLine, number: int) -> tuple[object, ...]:
             return ("tool", line.agent, line.turn, line.call)
         case "closed":
             return ("closed", line.name)
+        case "wait":
+            return ("wait", line.agent, line.step, line.name, line.at)
         case "started" | "ended":
             return (line.kind, line.agent)
         case _:

@@ -11,7 +11,27 @@ from typing import Any
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A metric: its unit and kind, and the newest value (a sum, or how many values) by its attributes as pairs."""
+
+    unit: str
+    kind: str | None
+    points: dict[tuple[tuple[str, Any], ...], float] = field(default_factory=dict)
+
+    def take(self, metric: Metric) -> None:
+        """The points of one export."""
+        for point in (metric.histogram if self.kind == "histogram" else metric.sum).data_points:
+            value = point.sum if self.kind == "histogram" else point.as_double or point.as_int
+            self.points[tuple(sorted(attributes(point.attributes).items()))] = float(value)
+
+    def of(self, name: str) -> set[Any]:
+        """The values of one attribute."""
+        return {value for point in self.points for key, value in point if key == name}
 
 
 @dataclass(frozen=True)
@@ -20,7 +40,7 @@ class Collected:
 
     url: str
     spans: list[Span] = field(default_factory=list)
-    metrics: set[str] = field(default_factory=set)
+    metrics: dict[str, "Measured"] = field(default_factory=dict)
     raw: list[bytes] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
 
@@ -31,7 +51,8 @@ class Collected:
                 self.spans.extend(span for scope in resource.scope_spans for span in scope.spans)
         elif path == "/v1/metrics":
             for of_resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
-                self.metrics.update(metric.name for scope in of_resource.scope_metrics for metric in scope.metrics)
+                for metric in (metric for scope in of_resource.scope_metrics for metric in scope.metrics):
+                    self.metrics.setdefault(metric.name, Measured(metric.unit, metric.WhichOneof("data"))).take(metric)
 
     def events(self) -> set[str]:
         """The names of all events."""

@@ -37,6 +37,7 @@ with workflow.unsafe.imports_passed_through():
         Direction,
         EventKind,
         TurnRequest,
+        Waited,
     )
     from baton.names import (
         AGENT_WORKFLOW,
@@ -57,6 +58,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.failures import lost_in, reason_of, type_of
     from workflows.provider_pause import ProviderPause, pause_of
     from workflows.versions import LIMITS_ASK
+    from workflows.waits import waited
 
 EVENT_INTERVAL = timedelta(seconds=30)
 REPLACED_FROM_FACTS = {
@@ -96,6 +98,7 @@ class AgentWorkflow:
         self._last_event: datetime | None = None
         self._provider = ProviderPause()
         self._unanswered = Unanswered()
+        self._waited: tuple[Waited, ...] = ()
 
     @workflow.run
     async def run(self, assignment: Assignment) -> AgentResult:
@@ -217,6 +220,7 @@ class AgentWorkflow:
             answers=self._answers,
             asked_before=self._unanswered.times,
             lost=self._unanswered.lost,
+            waited=self._waited,
         )
         while True:
             try:
@@ -243,7 +247,7 @@ class AgentWorkflow:
                     raise
         self._guidance_shown += sum(notice.kind == "guidance" for notice in ask.notices)
         self._state = state.after(outcome).asked(ask)
-        self._unanswered = Unanswered()
+        self._unanswered, self._waited = Unanswered(), ()
         if self._provider.answers():
             self._last_event = None
         self._answers = tuple([await self._answer(question) for question in outcome.asked])
@@ -272,7 +276,9 @@ class AgentWorkflow:
         if self._provider.is_news(pause):
             await self._tell(self._paused_event(pause))
         self._choice = None
+        since = workflow.now()
         await self._provider.wait_out(pause, lambda: bool(self._stop or self._held or self._choice) or self._paused)
+        self._waited += waited("quota", since)
         match self._taken_choice():
             case None:
                 pass

@@ -12,7 +12,7 @@ from temporalio.exceptions import ApplicationError, ChildWorkflowError, is_cance
 
 with workflow.unsafe.imports_passed_through():
     from baton.ledger import ItemRecord
-    from baton.messages import AgentEvent, AgentResult, Assignment, Direction
+    from baton.messages import AgentEvent, AgentResult, Assignment, Direction, Waited
     from baton.pricing import Usage
     from baton.states import AgentEnd
     from baton.status_changes import with_event
@@ -40,10 +40,17 @@ class Chains:
         """What each running chain used, as far as it told."""
         return {name: event.usage for name, event in self._events.items()}
 
-    async def run(self, assignment: Assignment, workflow_id: str, share: Decimal = Decimal(1)) -> AgentResult:
+    async def run(
+        self,
+        assignment: Assignment,
+        workflow_id: str,
+        share: Decimal = Decimal(1),
+        waited: tuple[Waited, ...] = (),
+    ) -> AgentResult:
         """Run a chain of agents to its end. One that dies takes nobody with it: that is its result.
 
         `share`: so much of what is left of the limits is its part. The agent itself must have been counted before.
+        `waited`: what held it back.
         """
         run = self._run
         await workflow.wait_condition(lambda: not run.status.paused or (run.renewal_due and not run.books.running))
@@ -54,7 +61,7 @@ class Chains:
         subject = assignment.step.description if assignment.step else assignment.task
         guidance = (*assignment.guidance, *self._guidance_for(assignment))
         sent = run.keeping.untold(assignment.knowledge) if run.keeps_progress else assignment.knowledge
-        given = {"guidance": guidance, "knowledge": sent, "knowledge_kept": run.keeps_progress}
+        given = {"guidance": guidance, "knowledge": sent, "knowledge_kept": run.keeps_progress, "waited": waited}
         self._starting.add(workflow_id)
         self._running[workflow_id] = assignment.step.step if assignment.step else None
         try:

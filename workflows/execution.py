@@ -35,6 +35,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.run_steps import run_commands
     from workflows.settlement import Work
     from workflows.task_run import TaskRun
+    from workflows.waits import in_slot
 
 HEAD_START = timedelta(seconds=20)
 """The first of several chains gets so much time to have its prompt cached before the others start."""
@@ -187,13 +188,14 @@ class Execution:
         """A step without a model, in a slot as any chain."""
         run, unit = self._run, Unit(step=step.step)
         taken = any(other.failures_of == step.step for other in self._plan.plan)
-        async with self._slots:
+        async with in_slot(self._slots) as waited:
             if run.time_is_up and (hindrance := await run.limits.hindrance(Role.PLANNER)) is not None:
                 return not_attempted(step, hindrance)
             run.status = with_step(run.status, step.step, state="running")
             run.show()
             start = run.starts.setdefault(step.step, run.head)
-            ran = await run_commands(run, step, self._workspace(unit), start, failures_are_taken=taken)
+            place = self._workspace(unit)
+            ran = await run_commands(run, step, place, start, failures_are_taken=taken, waited=waited)
         return await self._merged(step, ran, [unit])
 
     async def _merged(self, step: PlanStep, agent: AgentResult, pieces: Sequence[Unit]) -> StepResult:
@@ -217,7 +219,7 @@ class Execution:
         run = self._run
         if (ended := run.chain_ends.get(unit.label)) is not None:
             return ended
-        async with self._slots:
+        async with in_slot(self._slots) as waited:
             if run.replan_wanted and run.keeps_progress:
                 return "a new plan is wanted first"
             run.hold_back_if_due()
@@ -230,7 +232,8 @@ class Execution:
             run.show()
             assignment = self._assignment(step, unit, start)
             try:
-                result = await run.chains.run(assignment, f"{run.task_id}/step-{unit.label}", self._share(unit))
+                name = f"{run.task_id}/step-{unit.label}"
+                result = await run.chains.run(assignment, name, self._share(unit), waited)
             except HeldBack:
                 run.books.return_agent()
                 raise

@@ -10,7 +10,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.tasks import TaskWork
     from baton.findings import GateResult, GateSpec, not_run
     from baton.gate_trail import NOT_COMPARED
-    from baton.messages import GateResults, MergedStep, MergeStep, RunGates
+    from baton.messages import GateResults, MergedStep, MergeStep, RunGates, Waited
     from workflows import policies
 
 if TYPE_CHECKING:
@@ -23,10 +23,14 @@ class HostWork:
     def __init__(self, run: "TaskRun") -> None:
         self._run = run
 
-    async def merge(self, branches: tuple[str, ...], step: int | None, subject: str) -> MergedStep:
+    async def merge(
+        self, branches: tuple[str, ...], step: int | None, subject: str, waited: tuple[Waited, ...] = ()
+    ) -> MergedStep:
         """Put what the branches changed on the result as one commit."""
         onto = self._run.head if self._run.keeps_progress else ""
-        request = MergeStep(task_id=self._run.task_id, branches=branches, step=step, subject=subject, onto=onto)
+        request = MergeStep(
+            task_id=self._run.task_id, branches=branches, step=step, subject=subject, onto=onto, waited=waited
+        )
         merged: MergedStep = await workflow.execute_activity_method(
             Merging.merge_step,
             request,

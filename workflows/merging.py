@@ -16,6 +16,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.settlement import Redo, Settlement, Work
     from workflows.task_run import TaskRun
     from workflows.versions import AFTER_MERGES, MERGE_QUEUE, RESULT_SEEN
+    from workflows.waits import waited
 
 
 BETWEEN_MERGES = "gates"
@@ -58,9 +59,11 @@ class MergeQueue:
     async def merge_now(self, work: Work, checked_on: str = "") -> MergedStep:
         """One merge in its turn, and the gates after it; none when they passed for the same files (`checked_on`: the
         head of the result then), and none after the integrator's, which all gates follow."""
+        since = workflow.now()
         async with self._turn(work.step or 0):
             before = self.run.head
-            merged = await self.run.host.merge(work.branches, work.step, work.subject)
+            held_up = waited("merge_queue", since)
+            merged = await self.run.host.merge(work.branches, work.step, work.subject, held_up)
             if merged.merged and work.step is not None and self._checks and checked_on != before:
                 await self._check(work.step, merged.commit)
         return merged

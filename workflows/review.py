@@ -21,6 +21,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.supervision import after_retry, failed_by_review, review_reasons, sent_back, subject, with_review
     from workflows.task_run import TaskRun
     from workflows.versions import REVIEWS
+    from workflows.waits import in_slot
 
 SHARE = Decimal("0.05")
 """Of what is left of the limits, for each reviewer at first; it may ask for more."""
@@ -94,23 +95,23 @@ class Supervision:
         """One reviewer's work; None where none may start."""
         run = self._run
         name = f"reviewer-{unit.label}{lens}" + (f"-{number}" if number > 1 else "")
-        async with self._slots:
+        async with in_slot(self._slots) as waited:
             if await run.limits.hindrance(Role.REVIEWER) is not None:
                 return None
             place = f"{self._assignment(step, unit, view.since).workspace}-review{lens}-{number}"
             assignment = reviewer_assignment(run.task_id, run.input, run.opened, step, commit, view, name, place)
-            return await run.chains.run(assignment, f"{run.task_id}/step-{unit.label}/review{lens}", SHARE)
+            return await run.chains.run(assignment, f"{run.task_id}/step-{unit.label}/review{lens}", SHARE, waited)
 
     async def _again(self, step: PlanStep, unit: Unit, start: str, result: AgentResult, review: Review) -> AgentResult:
         """The work done again by the feedback; as it was, and partial, where no executor may start."""
         run = self._run
-        async with self._slots:
+        async with in_slot(self._slots) as waited:
             hindrance = await run.limits.hindrance()
             if hindrance is not None:
                 why = f"sent back by a review ({review.feedback[:300]}); {hindrance}"
                 return failed_by_review(result, why).model_copy(update={"reviewed": True, "rejected": False})
             assignment = sent_back(self._assignment(step, unit, start), result, review, workflow.now())
-            again = await run.chains.run(assignment, f"{run.task_id}/step-{unit.label}")
+            again = await run.chains.run(assignment, f"{run.task_id}/step-{unit.label}", waited=waited)
         run.knowledge = run.knowledge.with_entries(again.knowledge.entries[len(assignment.knowledge.entries) :])
         return after_retry(result, again)
 

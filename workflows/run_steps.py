@@ -8,7 +8,7 @@ from temporalio.exceptions import ActivityError, is_cancelled_exception
 with workflow.unsafe.imports_passed_through():
     from activities.run_steps import RunSteps
     from baton.command_results import commands_result
-    from baton.messages import AgentResult, CommandsRun, RunCommands
+    from baton.messages import AgentResult, CommandsRun, RunCommands, Waited
     from baton.plan import PlanStep
     from baton.roles import Role
     from baton.states import AgentEnd
@@ -18,7 +18,13 @@ with workflow.unsafe.imports_passed_through():
 
 
 async def run_commands(
-    run: TaskRun, step: PlanStep, workspace: str, start: str, *, failures_are_taken: bool
+    run: TaskRun,
+    step: PlanStep,
+    workspace: str,
+    start: str,
+    *,
+    failures_are_taken: bool,
+    waited: tuple[Waited, ...] = (),
 ) -> AgentResult:
     """Run the step's command in slices until nothing is left, with pauses and the time limit heard in between.
 
@@ -26,7 +32,12 @@ async def run_commands(
     go on.
     """
     request = RunCommands(
-        task_id=run.task_id, agent_id=f"run-{step.step}", step=step, workspace=workspace, start_commit=start
+        task_id=run.task_id,
+        agent_id=f"run-{step.step}",
+        step=step,
+        workspace=workspace,
+        start_commit=start,
+        waited=waited,
     )
     end, detail = AgentEnd.FINISHED, ""
     try:
@@ -35,6 +46,7 @@ async def run_commands(
             raise_if_cancelled()
             run.hold_back_if_due()
             ran = await _slice(run, request)
+            request = request.model_copy(update={"waited": ()})
             if ran.finished or ran.refused:
                 break
             if run.time_is_up and (reached := await run.limits.hindrance(Role.PLANNER)) is not None:

@@ -38,6 +38,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.states import AgentEnd
     from workflows import policies
     from workflows.attention import HeldBack
+    from workflows.waits import in_slot
 
 if TYPE_CHECKING:
     from workflows.merging import MergeQueue
@@ -182,8 +183,8 @@ class Settlement:
             (*self._remarks, *reasons),
         ).model_copy(update={"generation": agents + 1})
         try:
-            async with self._queue.slots:
-                result = await run.chains.run(assignment, f"{run.task_id}/{self._workspace}", SHARE)
+            async with in_slot(self._queue.slots) as waited:
+                result = await run.chains.run(assignment, f"{run.task_id}/{self._workspace}", SHARE, waited)
         except HeldBack:
             run.books.return_agent()
             raise

@@ -44,7 +44,8 @@ def _chains(facts: RunFacts) -> Iterator[str]:
     lines: dict[str, list[TraceLine]] = {}
     steps: dict[str, int] = {}
     for line in facts.trace.lines:
-        if line.agent:
+        # What a chain waited for is not its own work.
+        if line.agent and line.kind != "wait":
             chain = line.agent.partition("~")[0]
             lines.setdefault(chain, []).append(line)
             if line.step is not None:

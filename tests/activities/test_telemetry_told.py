@@ -1,5 +1,6 @@
 """What is told of a task whose agents nobody closed, and what content looks like where somebody wants it."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -40,14 +41,15 @@ def opened_task(path: Path, traceparent: str = "") -> TaskFolder:
 
 
 @contextmanager
-def exporting() -> Iterator[Collected]:
+def exporting(*, metrics: bool = False) -> Iterator[Collected]:
     """A collector, and telemetry with content that sends to it. The SDK takes one provider for a process."""
+    signals = ("TRACES", "METRICS") if metrics else ("TRACES",)
     with receiver() as collected, pytest.MonkeyPatch.context() as environment:
-        environment.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"{collected.url}/v1/traces")
-        variables = {
-            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": collected.url,
-            "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true",
-        }
+        variables = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"}
+        for signal in signals:
+            variables[f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT"] = f"{collected.url}/v1/{signal.lower()}"
+        for name, value in variables.items():
+            environment.setenv(name, value)
         headers = {"OTEL_EXPORTER_OTLP_HEADERS": "x-key=k"}
         telemetry = Telemetry(variables, headers, lambda: [SECRET])
         try:
@@ -127,6 +129,43 @@ for span in collected.spans:
 """
 
 
+MEASURING = """
+import json, sys
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from tests.activities.test_telemetry_told import (
+    ANSWER, NOW, REQUEST, agent_began, agent_ended, beginning, ending, exporting, line_written, model_called,
+    opened_task, place_of, task_ended, working,
+)
+from baton.ledger import ItemRecord, ItemStatus
+from baton.pricing import Usage
+from baton.progress import Progress
+from baton.status import TaskStatus, Wait
+
+usage = Usage(input_tokens=10_000, cache_read_tokens=30_000, output_tokens=100, model_calls=1, cost_usd=Decimal("0.25"))
+with exporting(metrics=True) as collected:
+    folder = opened_task(Path(sys.argv[1]))
+    agent_began(folder, beginning("executor-1"))
+    with working(folder, "executor-1", 1):
+        model_called(REQUEST, ANSWER.model_copy(update={"usage": usage}), NOW)
+        model_called(REQUEST, "overloaded_error", NOW)
+    for seconds, reason in enumerate(("slot", "merge_queue", "quota"), 1):
+        for attempt in (1, 2):
+            line = {"at": NOW.isoformat(), "seconds": seconds, "kind": "wait", "name": reason, "attempt": attempt}
+            line_written(place_of(folder), line)
+    done = ItemRecord(item="a.py", status=ItemStatus.CHANGED)
+    agent_ended(folder, replace(ending("executor-1"), records=(done,)))
+    wait = Wait(kind="approval", phase="planning", since=NOW, until=NOW + timedelta(seconds=4))
+    task_ended(folder, Progress(status=TaskStatus(waits=(wait,)), settings=None))
+print(json.dumps([
+    (name, told.unit, told.kind, sorted({key for point in told.points for key, _ in point}), list(told.points.values()))
+    for name, told in collected.metrics.items()
+]))
+"""
+
+
 @pytest.mark.parametrize(
     ("header", "sampled"), [(f"00-{TRACE}-{SPAN}-01", True), (f"00-{TRACE}-{SPAN}-00", False), ("nonsense", True)]
 )
@@ -143,6 +182,33 @@ def test_a_task_is_told_in_the_trace_of_its_caller(tmp_path: Path, header: str, 
     ids = {row[2] for row in rows}
     assert len(ids) == len(rows)
     assert all(row[3] in ids for row in rows if row not in roots)
+
+
+def test_every_metric_has_its_unit_and_its_attributes(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", MEASURING, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    found = {name: (unit, kind, set(keys), values) for name, unit, kind, keys, values in json.loads(done.stdout)}
+    assert {name: (unit, kind) for name, (unit, kind, _, _) in found.items()} == {
+        "gen_ai.client.token.usage": ("{token}", "histogram"),
+        "gen_ai.client.operation.duration": ("s", "histogram"),
+        "baton.items.finished": ("{item}", "sum"),
+        "baton.handoffs.count": ("{handoff}", "sum"),
+        "baton.cost.spent": ("USD", "sum"),
+        "baton.cache.ratio": ("1", "histogram"),
+        "baton.wait.duration": ("s", "histogram"),
+    }
+    called = {"gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.response.model"}
+    assert found["gen_ai.client.token.usage"][2] == called | {"gen_ai.token.type"}
+    timed = found["gen_ai.client.operation.duration"][2]
+    assert {"gen_ai.operation.name", "gen_ai.provider.name", "error.type"} <= timed
+    assert found["baton.cost.spent"][2] == found["baton.cache.ratio"][2] == called
+    assert found["baton.cost.spent"][3] == [0.25]
+    assert found["baton.cache.ratio"][3] == [0.75]
+    assert sorted(found["gen_ai.client.token.usage"][3]) == [100, 40_000]
+    assert found["baton.items.finished"][2] == {"baton.item.status"}
+    assert found["baton.handoffs.count"][2] == {"baton.reason"}
+    assert found["baton.wait.duration"][2] == {"baton.wait.reason", "baton.waited_for", "baton.phase"}
+    assert sorted(found["baton.wait.duration"][3]) == [1, 2, 3, 4]
 
 
 def test_nothing_is_told_or_kept_while_it_is_off(tmp_path: Path) -> None:

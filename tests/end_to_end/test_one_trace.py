@@ -10,9 +10,10 @@ import pytest
 from baton.messages import TaskInput
 from baton.plan import DraftStep, PlanDraft
 from baton.states import TaskState
+from baton.telemetry_names import METRICS
 from cli.service import save_credentials
 from emulator.dialogue import read_dialogue
-from emulator.reply import Block, Reply, Text, ToolUse
+from emulator.reply import Block, HttpError, Reply, Text, ToolUse
 from emulator.request import Request
 from emulator.server import EmulatorServer
 from emulator.standin import StandIn
@@ -34,13 +35,19 @@ SAID = "Words that nobody exports. "
 
 
 class Wordy:
-    """The stand-in, but for the first step: there every item costs many words, so that one budget is too small."""
+    """The stand-in, but for the first step: there every item costs many words, so that one budget is too small. Its
+    very first call is refused."""
+
+    def __init__(self) -> None:
+        self._refusals = [Reply(fault=HttpError(429, "rate_limit_error", "Slower", {"retry-after": "1"}))]
 
     def respond(self, request: Request) -> Reply:
         """The next message."""
         dialogue = read_dialogue(request)
         if (dialogue.assignment.get("step") or {}).get("step") != 1 or dialogue.assignment["role"] != "executor":
             return StandIn().respond(request)
+        if self._refusals:
+            return self._refusals.pop()
         if dialogue.told("budget_95") or dialogue.told("budget_80"):
             return Reply([ToolUse("hand_off", {})])
         done = {call.path for call in dialogue.done("complete_item")}
@@ -165,13 +172,18 @@ async def test_a_run_with_everything_is_one_tree(bench: Bench, tmp_path: Path) -
     spans = {span.span_id: span for span in collected.spans}.values()
     names = Counter(span.name.split()[0] for span in spans)
     assert names["invoke_agent"] == result.agents
-    assert names["chat"] == result.usage.model_calls
+    refused = [span for span in spans if attributes(span.attributes).get("error.type") == "rate_limit_error"]
+    assert (names["chat"], len(refused)) == (result.usage.model_calls + 1, 1)
     assert {"execute_tool", "baton.merge", "baton.wait"} <= names.keys()
     wanted = {"handoff", "decision", "ownership_refused", "conflict", "merged", "attention"}
     assert {f"baton.{name}" for name in wanted} <= collected.events()
     root = next(attributes(span.attributes) for span in spans if not span.parent_span_id)
     assert root["baton.task.id"] == task_id
     assert root["gen_ai.usage.output_tokens"] == result.usage.output_tokens
-    assert {"gen_ai.client.token.usage", "baton.items.finished", "baton.wait.duration"} <= collected.metrics
+    assert collected.metrics.keys() == METRICS.keys()
+    assert all(told.unit == METRICS[name].unit for name, told in collected.metrics.items())
+    assert {"person", "quota"} <= collected.metrics["baton.wait.duration"].of("baton.wait.reason")
+    operations = collected.metrics["gen_ai.client.operation.duration"].of("gen_ai.operation.name")
+    assert operations == {"chat", "execute_tool", "invoke_agent", "invoke_workflow"}
     assert {headers.get("x-key") for headers in collected.headers} == {"the collectors key"}
     assert not any(SAID.encode() in body for body in collected.raw)

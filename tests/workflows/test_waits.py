@@ -1,0 +1,100 @@
+"""Waits of a task stand in its trace, by what was waited for: a slot, the merge queue, the provider."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.worker import ExecuteActivityInput
+
+from activities.quota import Pauses
+from baton import trace
+from baton.plan import DraftStep, PlanDraft
+from baton.quota import Pause
+from baton.states import TaskState
+from baton.status import TaskResult
+from emulator.dialogue import Dialogue
+from emulator.reply import Block, HttpError, Reply
+from tests.end_to_end.bench import Rules, task
+from tests.workflows.rig import Attempt, Rig
+from tests.workflows.test_agent_workflow import editing
+from tests.workflows.test_provider_limits import account, side_by_side
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+def lines(result: TaskResult, *kinds: str) -> tuple[trace.TraceLine, ...]:
+    return trace.parse((Path(result.artifacts) / trace.NAME).read_text()).of(*kinds)
+
+
+async def test_a_step_that_waits_for_a_slot_and_one_that_waits_to_be_merged(rig: Rig) -> None:
+    """The first merge takes its time; meanwhile the second step comes to its end, and the third got the free slot."""
+    merging, second_waits = threading.Event(), threading.Event()
+
+    def model(dialogue: Dialogue) -> Sequence[Block]:
+        step = (dialogue.assignment.get("step") or {}).get("step")
+        if step == 2 and dialogue.turn == 1:
+            merging.wait(30)
+            second_waits.set()
+        return editing(dialogue)
+
+    async def slow_first_merge(attempt: Attempt, given: ExecuteActivityInput) -> Any:
+        if given.fn.__name__ == "merge_step" and not merging.is_set():
+            merging.set()
+            await asyncio.to_thread(second_waits.wait, 30)
+            await asyncio.sleep(1.5)
+        return await attempt()
+
+    with rig.api(Rules(model)), rig.around(slow_first_merge):
+        result = await rig.run(side_by_side(rig, 3).model_copy(update={"settings": settings(2)}))
+    assert result.state is TaskState.DONE
+    waits = lines(result, "wait")
+    assert {(wait.name, wait.agent) for wait in waits if wait.name == "slot"} == {("slot", "executor-3-editor")}
+    assert 2 in {wait.step for wait in waits if wait.name == "merge_queue"}
+    assert all(wait.seconds > 0 for wait in waits)
+
+
+def settings(slots: int) -> dict[str, Any]:
+    return {"maxParallelAgents": slots, "maxAgents": 30, "review": "never", "sandbox": "off"}
+
+
+async def test_a_refused_call_waits_for_the_provider_and_is_measured_once(rig: Rig) -> None:
+    refused = iter([Reply(fault=HttpError(429, "rate_limit_error", "Slower", {"retry-after": "1"}))])
+
+    def model(dialogue: Dialogue) -> Reply | Sequence[Block]:
+        return next(refused, None) or editing(dialogue)
+
+    with rig.api(Rules(model)):
+        result = await rig.run(side_by_side(rig, 1))
+    (wait,) = lines(result, "wait")
+    assert (wait.name, wait.agent, wait.turn) == ("quota", "executor-1-editor", 1)
+    assert wait.seconds >= 0.9
+    failed, answered, *_ = lines(result, "model")
+    assert (failed.outcome, failed.status) == ("rate_limit_error", 429)
+    assert failed.at <= wait.began + timedelta(seconds=0.2)
+    assert answered.began >= wait.at - timedelta(seconds=0.2)
+
+
+async def test_a_pause_of_the_provider_is_a_wait_and_no_call_of_a_model(rig: Rig) -> None:
+    with rig.api(Rules(editing)) as api:
+        now = datetime.now(UTC)
+        pause = Pause(kind="usage", reason="used up", since=now, until=now + timedelta(seconds=3))
+        await Pauses(rig.client).begin(account(api), pause)
+        result = await rig.run(side_by_side(rig, 1))
+    waits = lines(result, "wait")
+    assert {wait.name for wait in waits} == {"quota"}
+    assert sum(wait.seconds for wait in waits) > 1
+    assert all(line.response for line in lines(result, "model"))
+
+
+async def test_commands_of_a_step_are_told_without_an_agent(rig: Rig) -> None:
+    source = rig.repository(a="x\n", b="y\n")
+    steps = (DraftStep(step=1, agent_type="editor", description="run", items=("a.py", "b.py"), run="grep -q x {item}"),)
+    given = task(source, sandbox="off").model_copy(update={"plan": PlanDraft(plan=steps)})
+    with rig.api(Rules(editing)):
+        result = await rig.run(given)
+    (line,) = lines(result, "command")
+    assert (line.agent, line.step, line.calls, line.outcome) == ("run-1", 1, 2, "failed")
