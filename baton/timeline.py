@@ -28,6 +28,8 @@ _LEGEND = (
     ("gate", "gate"),
     ("merge", "merge"),
     ("wait", "waits for a person"),
+    ("held", "waits for slot, merge or provider"),
+    ("gap", "nothing told"),
 )
 
 
@@ -53,7 +55,11 @@ def render(facts: RunFacts, frame: Frame) -> str:
         "STYLE": frame.style,
         "SCRIPT": frame.script,
         "HEAD": _head(facts, title, end - begin),
-        "LEGEND": "".join(f'<span><i class="{kind}"></i>{told}</span>' for kind, told in _LEGEND),
+        "LEGEND": "".join(
+            f'<button type="button" data-kind="{kind}" aria-pressed="true"><i class="{kind}"></i>{told}</button>'
+            for kind, told in _LEGEND
+        ),
+        "SECONDS": f"{scale.seconds:.3f}",
         "TICKS": _ticks(scale),
         "GRID": _grid(scale),
         "ROWS": body or '<p class="empty">Nothing was traced.</p>',
@@ -105,10 +111,10 @@ def _head(facts: RunFacts, title: str, duration: timedelta) -> str:
         ("input", f"{number(given)} tokens, {100 * cached // given if given else 0} % cached"),
         ("cost", f"{cost:.2f} USD"),
     ]
-    state = status.state if facts.reported else facts.broken_off or "not ended"
+    word = _text(str(status.state) if facts.reported else facts.broken_off or "not ended")
     cells = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in told)
     return (
-        f'<h1>{title} <b class="state {_text(str(state)).replace(" ", "-")}">{_text(str(state))}</b></h1>'
+        f'<h1><span title="{title}">{title}</span> <b class="state {word.replace(" ", "-")}">{word}</b></h1>'
         f'<p class="id">{_text(facts.task_id)}{_started(facts)}</p><dl>{cells}</dl>'
     )
 
@@ -119,8 +125,14 @@ def _started(facts: RunFacts) -> str:
 
 
 def _section(section: Section, scale: _Scale) -> str:
-    title = f'<div class="section"><div class="label">{_text(section.title)}</div></div>' if section.title else ""
-    return title + "".join(_row(row, scale) for row in section.rows)
+    numbers = "".join(f"<span>{value}</span>" for value in section.numbers)
+    title = (
+        f'<div class="section"><div class="label" title="{_text(section.title)}">{_text(section.title)}</div>'
+        f'<div class="lane"></div><div class="numbers">{numbers}</div></div>'
+        if section.title
+        else ""
+    )
+    return f"<section>{title}{''.join(_row(row, scale) for row in section.rows)}</section>"
 
 
 def _row(row: Row, scale: _Scale) -> str:

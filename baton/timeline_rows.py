@@ -16,7 +16,8 @@ _MODEL_ENDINGS = frozenset(("end_turn", "tool_use", "max_tokens", "stop_sequence
 
 
 class Block(Stored):
-    """Something that took its time. `kind`: model, tool, gate, merge or wait."""
+    """Something that took its time. `kind`: model, tool, gate, merge, wait (for a person), held (by anything else), or
+    gap: nothing was told then, and whoever came next did it again."""
 
     kind: str
     begin: datetime
@@ -39,10 +40,11 @@ class Row(Stored):
 
 
 class Section(Stored):
-    """Rows that belong together."""
+    """Rows that belong together; `numbers` are their sums."""
 
     title: str
     rows: tuple[Row, ...]
+    numbers: tuple[str, ...] = ("", "", "")
 
 
 def span(facts: RunFacts) -> tuple[datetime, datetime]:
@@ -54,21 +56,48 @@ def span(facts: RunFacts) -> tuple[datetime, datetime]:
 
 
 def sections(facts: RunFacts) -> tuple[Section, ...]:
-    """The task's own rows first, then one section per step, its agents in the order in which they began."""
-    found = [Section(title="", rows=tuple(_task_rows(facts)))]
+    """The task's own rows and agents before any step first, then the steps by number, then what came after them.
+
+    Chains stand in the order in which they began to work, each with its successors below it.
+    """
     agents: dict[str, list[TraceLine]] = {}
     for line in facts.trace.lines:
         if line.agent:
             agents.setdefault(line.agent, []).append(line)
-    by_step: dict[int | str, list[Row]] = {}
     steps = _steps_of(agents)
-    for agent, lines in sorted(agents.items(), key=lambda pair: (pair[1][0].began, pair[0])):
-        by_step.setdefault(steps[agent] or lines[0].role, []).append(_agent_row(agent, lines))
+    works = {agent: _works_from(lines) for agent, lines in agents.items()}
+    chains: dict[str, datetime] = {}
+    for agent, began in works.items():
+        chain = agent.partition("~")[0]
+        chains[chain] = min(began, chains.get(chain, began))
+    ordered = sorted(agents, key=lambda agent: (chains[chain := agent.partition("~")[0]], chain, works[agent], agent))
+    of_steps = [agent for agent in ordered if steps[agent] is not None]
+    first = min((works[agent] for agent in of_steps), default=None)
+    alone = [agent for agent in ordered if steps[agent] is None]
+    early = [agent for agent in alone if first is None or works[agent] <= first]
     titles = {step.step: f"{step.step}. {step.agent_type}: {step.description}" for step in facts.steps}
-    for step, rows in sorted(by_step.items(), key=lambda pair: pair[1][0].begin or _BEGINNING):
-        title = step if isinstance(step, str) else titles.get(step, f"step {step}")
-        found.append(Section(title=title, rows=tuple(rows)))
+    found = [Section(title="", rows=(*_task_rows(facts), *(_agent_row(agent, agents[agent]) for agent in early)))]
+    for step in sorted({step for step in steps.values() if step is not None}):
+        own = [agent for agent in of_steps if steps[agent] == step]
+        rows = tuple(_agent_row(agent, agents[agent]) for agent in own)
+        sums = _numbers([line for agent in own for line in agents[agent]])
+        found.append(Section(title=titles.get(step, f"step {step}"), rows=rows, numbers=sums))
+    late = tuple(_agent_row(agent, agents[agent]) for agent in alone if agent not in early)
+    found.append(Section(title="after the steps" if late else "", rows=late))
     return tuple(section for section in found if section.rows)
+
+
+def _works_from(lines: Sequence[TraceLine]) -> datetime:
+    """When an agent began; what it waited for before does not count."""
+    return min((line.began for line in lines if line.kind != "wait"), default=lines[0].at)
+
+
+def _numbers(lines: Sequence[TraceLine]) -> tuple[str, ...]:
+    """Turns, output tokens and cost of the model calls among the lines."""
+    calls = [line for line in lines if line.kind == "model"]
+    turns = len({(line.agent, line.turn) for line in calls if not line.name})
+    cost = sum((line.cost_usd for line in calls), Decimal(0))
+    return (number(turns), number(sum(line.output_tokens for line in calls)), f"{cost:.2f}")
 
 
 def _steps_of(agents: dict[str, list[TraceLine]]) -> dict[str, int | None]:
@@ -83,7 +112,7 @@ def _task_rows(facts: RunFacts) -> Iterable[Row]:
             kind="gate",
             begin=line.began,
             end=line.at,
-            hint=f"gate {line.name} ({line.workspace}): {line.outcome}, {line.seconds:.1f} s",
+            hint=f"gate {line.name} ({line.workspace}): {line.outcome}, {line.seconds:.1f} s{_tried(line)}",
             bad=line.outcome == "failed",
         )
         for line in facts.trace.of("gate")
@@ -118,6 +147,7 @@ def _agent_row(agent: str, lines: Sequence[TraceLine]) -> Row:
     calls = [line for line in lines if line.kind == "model"]
     blocks = [_model(line) for line in calls]
     blocks += [_wait(line) for line in lines if line.kind == "wait"]
+    blocks += _gaps(lines)
     blocks += [_commands(line) for line in lines if line.kind == "command"]
     blocks += _tools([line for line in lines if line.kind in ("tool", "foreign")])
     ended = next((line for line in lines if line.kind == "ended"), None)
@@ -133,7 +163,7 @@ def _agent_row(agent: str, lines: Sequence[TraceLine]) -> Row:
         end=max(line.at for line in lines),
         blocks=tuple(blocks),
         ending=_ending(ended),
-        numbers=(str(turns), output, f"{cost:.2f}"),
+        numbers=_numbers(lines),
     )
 
 
@@ -151,7 +181,7 @@ def _model(line: TraceLine) -> Block:
     what = line.name or f"turn {line.turn}"
     hint = (
         f"{what}: {line.model}, {line.seconds:.1f} s, {tokens}, {number(line.output_tokens)} out, "
-        f"{line.cost_usd:.4f} USD, {line.outcome}{told}"
+        f"{line.cost_usd:.4f} USD, {line.outcome}{told}{_tried(line)}"
     )
     return Block(kind="model", begin=line.began, end=line.at, hint=hint, bad=broken)
 
@@ -159,12 +189,30 @@ def _model(line: TraceLine) -> Block:
 def _wait(line: TraceLine) -> Block:
     what = "" if line.step is None or line.agent else f"step {line.step} "
     hint = f"{what}waited for {_WAITED_FOR.get(line.name, line.name)}, {line.seconds:.1f} s"
-    return Block(kind="wait", begin=line.began, end=line.at, hint=hint)
+    return Block(kind="held", begin=line.began, end=line.at, hint=hint)
+
+
+def _gaps(lines: Sequence[TraceLine]) -> list[Block]:
+    """Where an attempt ended without a word: from what was told last to the first call of the next attempt."""
+    gaps, last, attempts = [], None, dict[int, int]()
+    for line in sorted(lines, key=lambda line: line.began):
+        again = line.attempt > attempts.get(line.turn, 1)
+        attempts[line.turn] = max(line.attempt, attempts.get(line.turn, 1))
+        if again and last is not None and last.kind != "wait" and line.kind != "wait" and line.began > last.at:
+            seconds = (line.began - last.at).total_seconds()
+            hint = f"nothing told for {seconds:.1f} s: the attempt before broke off; attempt {line.attempt} went on"
+            gaps.append(Block(kind="gap", begin=last.at, end=line.began, hint=hint))
+        last = line if last is None or line.at > last.at else last
+    return gaps
 
 
 def _commands(line: TraceLine) -> Block:
     hint = f"{counted(line.calls, 'command')}: {line.outcome}, {line.seconds:.1f} s"
     return Block(kind="tool", begin=line.began, end=line.at, hint=hint, bad=line.outcome != "ok")
+
+
+def _tried(line: TraceLine) -> str:
+    return f", attempt {line.attempt}" if line.attempt > 1 else ""
 
 
 def _tools(lines: Sequence[TraceLine]) -> list[Block]:

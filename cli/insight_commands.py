@@ -29,7 +29,7 @@ Examples:
   orchestrate timeline migrate-typescript-2026-11-30 -o run.html
 
 One HTML file that needs no network: agents as rows, turns as blocks, with handoffs, merges, gates and waits.
-It can be drawn while the task runs.
+It can be drawn while the task runs. In the page, / finds agents, files and tools, + and - zoom, arrows go along.
 """
 _DIAGNOSE = """\b
 Examples:

@@ -1,6 +1,7 @@
 """The trace read back whatever a kill left of it, and the page that is drawn from it."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from importlib.resources import files
@@ -97,6 +98,76 @@ def test_agents_turns_handoffs_merges_gates_and_waits_are_drawn() -> None:
     assert "→ ~2 output limit" in told
     assert "0.20 USD" in told
     assert "Do it" in told
+
+
+def rows(page: str) -> list[str]:
+    """The labels of rows and sections from top to bottom."""
+    return [text for text in re.findall(r'<div class="label[^>]*>([^<]*)</div>', page) if text]
+
+
+def test_steps_stand_in_the_order_of_the_plan_and_successors_below_their_chain() -> None:
+    text = "".join(
+        line("started", at, agent=agent, role=role, step=step, model="m") + model(at + 1, agent, role=role)
+        for at, agent, role, step in [
+            (1, "planner", "planner", None),
+            (5, "executor-2-x", "executor", 2),
+            (6, "executor-1.2-x", "executor", 1),
+            (6.5, "executor-1.1-x", "executor", 1),
+            (20, "executor-1.1-x~2", "executor", 1),
+            (15, "executor-1.2-x~2", "executor", 1),
+            (40, "integrator", "integrator", None),
+        ]
+    )
+    text += line("wait", 4, agent="executor-1.2-x", step=1, name="slot", seconds=3)
+    steps = [{"step": n, "agent_type": "x", "description": f"do {n}"} for n in (1, 2)]
+    html = render(facts(text, **{"plan.json": json.dumps({"plan": steps})}), FRAME)
+    assert rows(html) == [
+        "planner",
+        "1. x: do 1",
+        "executor-1.2-x",
+        "~2",
+        "executor-1.1-x",
+        "~2",
+        "2. x: do 2",
+        "executor-2-x",
+        "after the steps",
+        "integrator",
+        "cost",
+    ]
+    assert (
+        "<span>4</span><span>40</span><span>0.40</span>" in html.partition("1. x: do 1")[2].partition("</section>")[0]
+    )
+
+
+def test_waits_commands_and_the_gap_of_a_kill_are_drawn() -> None:
+    text = (
+        line("wait", 3, agent="a", step=1, name="slot", seconds=2)
+        + model(5)
+        + line("tool", 6, agent="a", turn=1, call=1, tool="edit", attempt=1)
+        + line("tool", 20, agent="a", turn=1, call=1, tool="edit", attempt=2)
+        + line("tool", 21, agent="a", turn=1, call=2, tool="edit", attempt=2)
+        + model(25, turn=2, attempt=1)
+        + model(26, turn=2, name="question to the predecessor", response="q")
+        + line("wait", 30, step=2, name="merge_queue", seconds=2)
+        + line("command", 40, agent="run-3", role="run", step=3, calls=7, outcome="failed", seconds=5)
+    )
+    page = Page(render(facts(text), FRAME))
+    hints = [hint for kind, hint in page.blocks if kind == "held"]
+    assert hints == ["step 2 waited for its turn to be merged, 2.0 s", "waited for a slot, 2.0 s"]
+    (gap,) = [hint for kind, hint in page.blocks if kind == "gap"]
+    assert gap.startswith("nothing told for 14.0 s")
+    assert ("tool bad", "7 commands: failed, 5.0 s") in page.blocks
+    assert any(hint.startswith("question to the predecessor: m") for _, hint in page.blocks)
+    assert trace.parse(text).lines[2].turn == 1
+
+
+def test_a_task_that_was_broken_off_says_how() -> None:
+    ended = model(1) + line("closed", 2, name="run", outcome="terminated")
+    page = " ".join(Page(render(facts(ended), FRAME)).text)
+    assert "terminated" in page
+    assert "broken off (terminated)" in page
+    resumed = ended + line("started", 9, agent="b", role="executor", step=1)
+    assert "not ended" in " ".join(Page(render(facts(resumed), FRAME)).text)
 
 
 def test_nothing_of_a_task_becomes_code_and_nothing_is_loaded() -> None:
