@@ -76,9 +76,15 @@ def _place(record: logging.LogRecord) -> dict[str, Any]:
     found: dict[str, Any] = dict(_turn.get() or {})
     if isinstance(event, dict):
         found |= {key: event[key] for key in ("agent", "turn", "step") if event.get(key)}
-    if "task" not in found and (owner := _workflow_id()):
+    if "task" not in found and (owner := _workflow_id() or _workflow_of_core(record)):
         found["task"] = owner.partition("/")[0]
     return {key: found[key] for key in ("task", "agent", "turn", "step") if key in found}
+
+
+def _workflow_of_core(record: logging.LogRecord) -> str:
+    """The workflow that a line of Temporal's core names, which runs outside every activity and workflow."""
+    fields = getattr(getattr(record, "temporal_log", None), "fields", None)
+    return str(fields.get("workflow_id") or "") if isinstance(fields, dict) else ""
 
 
 def _workflow_id() -> str:

@@ -40,14 +40,17 @@ Names, with evidence and a remedy each: cost explosion, loops, lost context, sta
 and gates that never ran. It reads the artifacts of the task and asks no model; a running task can be diagnosed too.
 """
 
+MOST_AGENTS_NAMED = 30
+
 _LOGS = """\b
 Examples:
   orchestrate logs migrate-typescript-2026-11-30
   orchestrate logs migrate-typescript-2026-11-30 --agent executor-2-typescript-converter --follow
   orchestrate logs migrate-typescript-2026-11-30 --json
 
-What the local worker logged of a task. --agent takes one agent, or the first of a chain for all of it. With --json
-each line is one event with time, level, logger, task, agent, turn and message. Ctrl-C ends --follow.
+What the local worker logged of a task, with its own warnings in between. --agent takes one agent, or the first of a
+chain for all of it. With --json each line is one event with time, level, logger, task, agent, turn and message.
+--follow goes on over restarts of the worker; Ctrl-C ends it.
 """
 
 
@@ -114,7 +117,7 @@ def logs(
 ) -> None:
     """Show the log of a task."""
     from baton.names import task_id_fault
-    from cli.logs import lines_of, shown
+    from cli.logs import TaskLog, shown
     from cli.places import state_path
     from cli.service_record import worker_log
 
@@ -123,9 +126,9 @@ def logs(
     log = worker_log(state_path())
     if not log.is_file() and not follow:
         raise Refused(f"no worker has logged anything here ({log}); see: orchestrate up")
-    some = False
+    some, of_task = False, TaskLog(log, task_id, agent)
     try:
-        for event in lines_of(log, task_id, agent, follow=follow):
+        for event in of_task.lines(follow=follow):
             some = True
             if as_json:
                 typer.echo(json.dumps(event, ensure_ascii=False))
@@ -133,6 +136,8 @@ def logs(
                 show(shown(event))
     except KeyboardInterrupt:
         raise typer.Exit(ExitCode.INTERRUPTED) from None
+    if not some and agent and of_task.agents:
+        raise Refused(f"{task_id} has no agent {agent!r} in {log}; there are {_listed(of_task.agents)}")
     if not some:
         remark(f"nothing of {f'{agent} in ' if agent else ''}{task_id} is in {log}, or it was long ago")
 
@@ -162,6 +167,13 @@ def lint(
         remark(f"warning: {warning}")
     if any(at_least(finding.severity, fail_on) for finding in reviewed.findings):
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _listed(agents: set[str]) -> str:
+    """The agents by name, a chain once; with many the last ones."""
+    chains = sorted({agent.partition("~")[0] for agent in agents})
+    left = len(chains) - MOST_AGENTS_NAMED
+    return ", ".join(chains[-MOST_AGENTS_NAMED:]) + (f" and {left} more" if left > 0 else "")
 
 
 def _counted(files: int, findings: int) -> str:

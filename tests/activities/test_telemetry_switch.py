@@ -1,5 +1,6 @@
 """Telemetry is off unless somebody asks for it, and then costs nothing, not even an import."""
 
+import os
 import stat
 import subprocess
 import sys
@@ -45,6 +46,16 @@ def test_without_a_wish_nothing_of_the_sdk_is_loaded(
     command = [sys.executable, "-c", LOADED, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.split() == [str(on), str(on)]
+
+
+def test_the_command_line_loads_nothing_of_opentelemetry() -> None:
+    """Whatever is set: it is the worker that tells."""
+    loads = "import sys, starter, cli.application, cli.tasks, cli.listing, cli.starting; cli.application.build()"
+    asks = "print([name for name in sys.modules if name.startswith('opentelemetry')])"
+    environment = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}
+    command = [sys.executable, "-c", f"{loads}; {asks}"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.strip() == "[]"
 
 
 def test_the_variables_name_exporters_for_each_signal() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import logging
+from types import SimpleNamespace
 
 from temporalio import activity
 from temporalio.testing import ActivityEnvironment
@@ -57,6 +58,14 @@ async def test_a_line_in_an_activity_belongs_to_its_task() -> None:
     (line,) = logged(stream)
     assert line["task"] == environment.info.workflow_id
     assert line["level"] == "WARNING"
+
+
+def test_a_line_of_temporals_core_belongs_to_the_task_it_names() -> None:
+    record = logging.LogRecord("temporal.core", logging.WARNING, "x", 1, "slow", (), None)
+    record.temporal_log = SimpleNamespace(fields={"workflow_id": "a-task/step-1", "run_id": "r"})
+    assert json.loads(JsonLines(list).format(record))["task"] == "a-task"
+    record.temporal_log = SimpleNamespace(fields={})
+    assert "task" not in json.loads(JsonLines(list).format(record))
 
 
 def test_secrets_are_masked_and_a_line_stays_one_line() -> None:
