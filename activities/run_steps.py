@@ -68,7 +68,7 @@ class RunSteps:
         folder.require()
         trace = TaskTrace(folder)
         where = {"agent": request.agent_id, "role": "run", "step": request.step.step}
-        trace.waited(request.waited, **where)
+        trace.waited(request.waited, again=activity.info().attempt > 1, **where)
         lock_path = folder.lock_path(request.workspace)
         async with pulse("preparing the workspace") as beat, workspace_lock(lock_path) as lock:
             workspace = await folder.repository.open_workspace(

@@ -95,7 +95,7 @@ def line_written(place: Place | None, line: Mapping[str, Any]) -> None:
         events = (Event(event, ended, known(OUTCOME=outcome, STEP=line.get("step"), PATHS=paths)),)
     span = Span(
         f"{_LINES[kind]} {name}".strip(),
-        (kind, line["at"], agent, name, line.get("step")),
+        (kind, line.get("activity") or line["at"], agent, name, line.get("step")),
         ended - timedelta(seconds=float(line["seconds"])),
         ended,
         attributes,
@@ -105,8 +105,6 @@ def line_written(place: Place | None, line: Mapping[str, Any]) -> None:
     # No agent runs the commands of a step, and none has begun while its chain waits for a slot.
     within = agent and kind != "command" and name != "slot"
     tell(place, agent_key(agent) if within else ROOT, span)
-    if kind == "wait" and line.get("attempt", 1) == 1:
-        measure_wait(span, known(WAIT_REASON=name))
 
 
 def agent_began(folder: TaskFolder, beginning: AgentBeginning) -> None:
@@ -207,7 +205,7 @@ def _tell_waits(place: Place, progress: Progress) -> list[Event]:
             {names.TASK: place.task} | known(WAIT_REASON=PERSON) | told,
         )
         tell(place, ROOT, span)
-        measure_wait(span, known(WAIT_REASON=PERSON, WAITED_FOR=wait.kind, PHASE=wait.phase))
+        measure_wait(span.seconds, known(WAIT_REASON=PERSON, WAITED_FOR=wait.kind, PHASE=wait.phase))
         events.append(Event(names.LIMIT_EVENT if wait.kind == "limit" else names.ATTENTION_EVENT, wait.since, told))
     return events
 

@@ -191,9 +191,9 @@ def measure_usage(usage: Usage, model: str, answered_by: str = "") -> None:
         _histogram(names.CACHE_RATIO).record(share, of_model)
 
 
-def measure_wait(span: Span, attributes: Attributes) -> None:
+def measure_wait(seconds: float, attributes: Attributes) -> None:
     """How long somebody or something was waited for."""
-    _histogram(names.WAIT_DURATION).record(span.seconds, attributes)
+    _histogram(names.WAIT_DURATION).record(seconds, attributes)
 
 
 def count(name: str, attributes: Attributes) -> None:

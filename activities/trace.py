@@ -17,14 +17,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from temporalio import activity
+
 from activities.errors import ModelFault
 from activities.task_folder import TaskFolder, UnknownTaskError
 from activities.task_telemetry import line_written
-from activities.telemetry import place_of
+from activities.telemetry import measure_wait, place_of
 from baton.conversation import Response
 from baton.messages import Waited
+from baton.telemetry import known
 from baton.trace import NAME
 
+ONCE_FOR_AN_ACTIVITY = frozenset(("merge", "gate", "command"))
+"""What an activity's later attempt tells of these is the same thing once more."""
 SHORTEST_WAIT_SECONDS = 0.05
 
 logger = logging.getLogger("baton.trace")
@@ -52,6 +57,9 @@ class TaskTrace:
     def write(self, kind: str, **fields: object) -> None:
         """One line: when it ended, how long it took, and what it was."""
         line: dict[str, object] = {"at": _now(), "seconds": self.seconds, "kind": kind, **fields}
+        if kind in ONCE_FOR_AN_ACTIVITY and activity.in_activity():
+            info = activity.info()
+            line["activity"] = f"{(info.workflow_run_id or '')[:13]}/{info.activity_id}"
         logger.info("%s", _sentence(line), extra={"event": line})
         line_written(self._place, line)
         if self._path is None:
@@ -65,13 +73,15 @@ class TaskTrace:
         finally:
             os.close(descriptor)
 
-    def waited(self, waits: Sequence[Waited], **where: object) -> None:
-        """What came now had to wait before."""
+    def waited(self, waits: Sequence[Waited], *, again: bool = False, **where: object) -> None:
+        """What comes now had to wait before. `again`: an earlier attempt may have told it, and has measured it."""
         for wait in waits:
             seconds = (wait.until - wait.since).total_seconds()
             if seconds >= SHORTEST_WAIT_SECONDS:
                 at = wait.until.astimezone(UTC).isoformat(timespec="milliseconds")
                 self.write("wait", name=wait.reason, at=at, seconds=round(seconds, 3), **where)
+                if self._place is not None and not again:
+                    measure_wait(seconds, known(WAIT_REASON=wait.reason))
 
     def holds(self, name: str) -> bool:
         """Whether a line with this name in it is there."""
@@ -142,9 +152,9 @@ class TurnTrace:
             return
         self._trace.write("model", **self._where, model=model, outcome=fault.type or "broken", status=fault.status)
 
-    def waited(self, *waits: Waited) -> None:
-        """The call had to wait before it could be made."""
-        self._trace.waited(waits, **self._where)
+    def waited(self, *waits: Waited, again: bool = False) -> None:
+        """The call had to wait before it could be made. `again`: as an earlier attempt knew too."""
+        self._trace.waited(waits, again=again, **self._where)
 
     def called(self, tool: str, arguments: object, *, error: str | None, **more: object) -> None:
         """A tool call ended. Of its input and its error only fingerprints are kept, and the path it names."""

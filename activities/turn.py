@@ -169,7 +169,7 @@ class Turns:
         waits = OverloadWaits(
             folder.store, f"{attempt.key}{again}", activity.info().attempt, attempt.beat, attempt.trace
         )
-        attempt.trace.waited(*request.waited)
+        attempt.trace.waited(*request.waited, again=activity.info().attempt > 1)
         waits.begun()
         attempt.beat.doing = MODEL
         attempt.trace.begin()

@@ -22,7 +22,8 @@ class TraceLine(Stored):
     `started`, `ended`: an agent's beginning and end (`successor` names who goes on). `model`, `tool`: calls of a turn;
     `name` names a model call beside the turns; `call` counts the tool calls of a turn from 1; `input` and `error` are
     fingerprints. `foreign`: a command had changed files of others (`paths`), which were restored. `merge`, `gate`: what
-    the task does beside its agents. `command`: commands of a step without agents, `calls`
+    the task does beside its agents. `activity` names the one that told: what its next
+    attempt tells is the same. `command`: commands of a step without agents, `calls`
     in all. `wait`: what waited for `name` (slot, merge_queue, quota). `closed`: the task's end (`outcome`) of the run
     `name`.
     """
@@ -36,6 +37,7 @@ class TraceLine(Stored):
     turn: int = 0
     call: int = 0
     calls: int = 0
+    activity: str = ""
     attempt: int = 1
     outcome: str = ""
     model: str = ""
@@ -109,6 +111,10 @@ def _key(line: TraceLine, number: int) -> tuple[object, ...]:
             return ("model", line.response)
         case "tool" if line.call:
             return ("tool", line.agent, line.turn, line.call)
+        case "merge" | "gate" | "command" if line.activity:
+            return (line.kind, line.activity, line.name)
+        case "foreign" if line.turn:
+            return ("foreign", line.agent, line.turn)
         case "closed":
             return ("closed", line.name)
         case "wait":

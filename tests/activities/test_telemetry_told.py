@@ -142,6 +142,8 @@ from tests.activities.test_telemetry_told import (
 from baton.ledger import ItemRecord, ItemStatus
 from baton.pricing import Usage
 from baton.progress import Progress
+from activities.trace import TaskTrace
+from baton.messages import Waited
 from baton.status import TaskStatus, Wait
 
 usage = Usage(input_tokens=10_000, cache_read_tokens=30_000, output_tokens=100, model_calls=1, cost_usd=Decimal("0.25"))
@@ -152,9 +154,9 @@ with exporting(metrics=True) as collected:
         model_called(REQUEST, ANSWER.model_copy(update={"usage": usage}), NOW)
         model_called(REQUEST, "overloaded_error", NOW)
     for seconds, reason in enumerate(("slot", "merge_queue", "quota"), 1):
-        for attempt in (1, 2):
-            line = {"at": NOW.isoformat(), "seconds": seconds, "kind": "wait", "name": reason, "attempt": attempt}
-            line_written(place_of(folder), line)
+        for again in (False, True):
+            waited = Waited(reason=reason, since=NOW, until=NOW + timedelta(seconds=seconds))
+            TaskTrace(folder).waited([waited], again=again)
     done = ItemRecord(item="a.py", status=ItemStatus.CHANGED)
     agent_ended(folder, replace(ending("executor-1"), records=(done,)))
     wait = Wait(kind="approval", phase="planning", since=NOW, until=NOW + timedelta(seconds=4))

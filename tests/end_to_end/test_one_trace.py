@@ -11,7 +11,8 @@ from baton.messages import TaskInput
 from baton.plan import DraftStep, PlanDraft
 from baton.states import TaskState
 from baton.telemetry_names import METRICS
-from cli.service import save_credentials
+from cli import processes
+from cli.service import inspect, save_credentials
 from emulator.dialogue import read_dialogue
 from emulator.reply import Block, HttpError, Reply, Text, ToolUse
 from emulator.request import Request
@@ -21,6 +22,7 @@ from tests.end_to_end.bench import Bench, generation, own_home, repository, star
 from tests.end_to_end.test_conflicting_run import asked
 from tests.end_to_end.test_kills import READY_SECONDS, Host, ended, own_namespace
 from tests.otlp import Collected, attributes, receiver
+from tests.workflows.test_reset import before_child, temporal
 from workflows.orchestration import OrchestrationWorkflow
 
 pytestmark = pytest.mark.end_to_end
@@ -35,8 +37,8 @@ SAID = "Words that nobody exports. "
 
 
 class Wordy:
-    """The stand-in, but for the first step: there every item costs many words, so that one budget is too small. Its
-    very first call is refused."""
+    """The stand-in, but for the first step: there every item costs many words, so that one budget is too small. The
+    first call of its second agent is refused once."""
 
     def __init__(self) -> None:
         self._refusals = [Reply(fault=HttpError(429, "rate_limit_error", "Slower", {"retry-after": "1"}))]
@@ -46,7 +48,7 @@ class Wordy:
         dialogue = read_dialogue(request)
         if (dialogue.assignment.get("step") or {}).get("step") != 1 or dialogue.assignment["role"] != "executor":
             return StandIn().respond(request)
-        if self._refusals:
+        if self._refusals and generation(dialogue) == 2:
             return self._refusals.pop()
         if dialogue.told("budget_95") or dialogue.told("budget_80"):
             return Reply([ToolUse("hand_off", {})])
@@ -93,6 +95,47 @@ def assert_one_tree(collected: Collected) -> None:
     for span in collected.spans:
         assert span.name == ids[span.span_id].name
         assert span.start_time_unix_nano <= span.end_time_unix_nano
+
+
+FILES = {f"{name}.py": "def hello(name):\n    return 'hello %s' % (name,)\n" for name in "abcd"}
+COMMAND = "test {item} != b.py && sed -i 's/%s/-/;s/ % (name,)//' {item}"
+
+
+async def test_commands_reviews_router_and_summary_are_told_also_after_a_reset(bench: Bench, tmp_path: Path) -> None:
+    task_id = "told"
+    host = Host(tmp_path / "host", bench.service.address, task_id)
+    host.folder.mkdir()
+    source = repository(tmp_path / "project", FILES)
+    text = f"Run `{COMMAND}` on every module that needs it"
+    asked_for = task(source, review="always").model_copy(update={"plan": None, "task": text, "integration": True})
+    with own_home(tmp_path / "home"), EmulatorServer(StandIn()) as api, receiver() as collected:
+        save_credentials(host.folder, {"ANTHROPIC_API_KEY": "key-of-the-test", "ANTHROPIC_BASE_URL": api.url})
+        client = await own_namespace(await bench.client(), task_id, host.address)
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collected.url)
+            worker = host.start_worker(None)
+        try:
+            handle = await start(client, asked_for, task_id)
+            first = await handle.result()
+            of_first = len(collected.spans)
+            event = await before_child(handle, f"{task_id}/step-2")
+            where = ("--namespace", task_id, "--workflow-id", task_id, "--event-id", str(event), "--reason", "again")
+            await temporal(host.address, "workflow", "reset", *where)
+            second = await client.get_workflow_handle(task_id, result_type=type(first)).result()
+        finally:
+            worker.terminate()
+            await ended(worker)
+    assert (first.state, second.state) == (TaskState.DONE, TaskState.DONE), (first.summary, second.summary)
+    assert_one_tree(collected)
+    assert len(collected.spans) > of_first
+    told = [attributes(span.attributes) for span in collected.spans]
+    roles = {str(one.get("baton.agent.role")) for one in told if one.get("gen_ai.operation.name") == "invoke_agent"}
+    assert {"planner", "executor", "reviewer", "integrator"} <= roles
+    beside = {
+        str(one["baton.name"]) for one in told if one.get("gen_ai.operation.name") == "chat" and "baton.name" in one
+    }
+    assert {"router", "summarizer"} <= beside
+    assert any(span.name == "baton.commands" for span in collected.spans)
 
 
 CALLER_TRACE, CALLER_SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -163,6 +206,10 @@ async def test_a_run_with_everything_is_one_tree(bench: Bench, tmp_path: Path) -
         try:
             item = (await asked(handle)).attention[0]
             await handle.signal(OrchestrationWorkflow.answer, {"attention_id": item.id, "choice": "theirs"})
+            # The server dies as well, in the middle of what is left.
+            before = inspect(bench.state)
+            assert before is not None
+            processes.kill(before.server)
             result = await handle.result()
         finally:
             worker.terminate()
