@@ -26,6 +26,10 @@ FIXED = {
     "DEBIAN_FRONTEND": "noninteractive",
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONUNBUFFERED": "1",
+    # Package managers look for newer versions of themselves and tell about it.
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "NO_UPDATE_NOTIFIER": "1",
+    "npm_config_fund": "false",
 }
 
 

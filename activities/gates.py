@@ -38,6 +38,8 @@ _KILLED = 128 + 9
 _TESTING_KINDS = frozenset((GateKind.TEST, GateKind.COVERAGE, GateKind.CUSTOM))
 _IMPORTING_KINDS = frozenset((GateKind.TEST, GateKind.COVERAGE, GateKind.CUSTOM))
 _NO_MODULE = re.compile(r"^\S*(?:python|pypy)\S*: No module named (?P<name>\S+)$", re.MULTILINE)
+_NPX_MISSING = re.compile(r"npx canceled due to missing packages and no YES option: \[\"(?P<name>@?[^\"@]+)")
+_PYTEST_ERROR = re.compile(r"^(?:[\w ./-]+: error|ERROR): (?!usage:)(?P<said>\S.{0,200})", re.MULTILINE)
 _PYTEST_REASONS = {
     3: "pytest had an internal error",
     4: "pytest refused its command line or configuration",
@@ -225,8 +227,11 @@ def _why_inconclusive(spec: GateSpec, done: CommandResult, seen: Observed) -> st
         return "it was killed (signal 9), perhaps because memory ran out"
     if done.exit_code != 0 and (missing := _NO_MODULE.search(done.output)):
         return f"{missing['name']} is not installed for the Python it uses: {missing[0]}"
+    if done.exit_code != 0 and (missing := _NPX_MISSING.search(done.output)):
+        return f"{missing['name']} is not installed in node_modules"
     if ("pytest" in spec.command or seen.cases is not None) and done.exit_code in _PYTEST_REASONS:
-        return _PYTEST_REASONS[done.exit_code]
+        told = _PYTEST_ERROR.search(done.output)
+        return _PYTEST_REASONS[done.exit_code] + (f": {told['said']}" if told else "")
     return _why_nothing_was_tested(spec, done, seen)
 
 

@@ -1,18 +1,19 @@
-"""From what a gate printed to what it saw: the tests of a TAP stream, the findings of a checker, else lines that name a
-failure. Where nothing is named, the exit code alone speaks."""
+"""From what a gate printed to what it saw: the tests of a TAP stream or of node's own form, the findings of a checker,
+else lines that name a failure. Where nothing is named, the exit code alone speaks."""
 
 import re
 
 from baton.diagnostics import diagnostics
 from baton.failures import FAILURE_CHARACTERS, Failure, Observed
+from baton.node_spec import spec_cases
 from baton.tap import tap_cases
 
 _NO_TESTS = re.compile(
-    r"^(?:Ran 0 tests|no tests ran|No tests found|No test files found|No test suite found|\s*0 passing\b|# tests 0$)"
+    r"^(?:Ran 0 tests|no tests ran|No tests found|No test files found|No test suite found|\s*0 passing\b|[#ℹ] tests 0$)"
     r"|^\?\s+\S+\s+\[no test files\]$",
     re.MULTILINE | re.IGNORECASE,
 )
-_SOME_TESTS = re.compile(r"^ok\s+\S+\s|^--- |^Ran [1-9]|^\s*[1-9]\d* passing\b|^# tests [1-9]", re.MULTILINE)
+_SOME_TESTS = re.compile(r"^ok\s+\S+\s|^--- |^Ran [1-9]|^\s*[1-9]\d* passing\b|^[#ℹ] tests [1-9]", re.MULTILINE)
 
 
 def without_colour(output: str) -> str:
@@ -24,6 +25,7 @@ def observe(output: str) -> Observed:
     """What the output of a gate tells of its tests and findings."""
     text = without_colour(output)
     cases = tap_cases(text)
+    cases = spec_cases(text) if cases is None else cases
     if cases is not None:
         return Observed(cases=cases)
     found = diagnostics(text)

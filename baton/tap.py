@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from baton.failures import TEXT_CHARACTERS, Case, Outcome, paths_in
+from baton.node_spec import said
 
 _VERSION = re.compile(r"^TAP version 1[34]\s*$", re.MULTILINE)
 _POINT = re.compile(
@@ -31,8 +32,13 @@ def _cases(lines: Sequence[str]) -> Iterator[Case]:
     """Points come after the points they hold, so the inner ones wait until their parent has a name."""
     waiting: dict[int, list[tuple[str, Case]]] = {}
     heading = ""
+    # Node names its tests by points; tape by comments, which elsewhere are what a test printed.
+    named_by_comments = not any(line.lstrip().startswith("# Subtest:") for line in lines)
+    comments: list[str] = []
     for number, line in enumerate(lines):
-        if found := _HEADING.match(line):
+        if line.startswith("# ") and not line.startswith("# Subtest:"):
+            comments.append(line[2:])
+        if named_by_comments and (found := _HEADING.match(line)):
             heading = found["name"]
         point = _POINT.match(line)
         if point is None or _inside_message(line, lines, number):
@@ -43,7 +49,8 @@ def _cases(lines: Sequence[str]) -> Iterator[Case]:
         if held:
             ended = [(f"{name} > {inner}", case) for inner, case in held]
         else:
-            message = list(_message_after(lines, number))
+            # A file that cannot be loaded says so before its point, on its error output.
+            message = [*_message_after(lines, number), *(said(comments).splitlines() if point["not"] else [])]
             case = Case(
                 name=name,
                 outcome=_outcome(point),
@@ -51,6 +58,7 @@ def _cases(lines: Sequence[str]) -> Iterator[Case]:
                 text="\n".join(message)[:TEXT_CHARACTERS] if point["not"] else "",
             )
             ended = [] if _NOT_CHOSEN in line else [(f"{heading} > {name}" if heading and not depth else name, case)]
+        comments = []
         if depth:
             waiting.setdefault(depth, []).extend(ended)
         else:

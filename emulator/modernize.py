@@ -13,6 +13,7 @@ from threading import Lock
 
 TARGET_VERSION = (3, 6)
 MOST_PASSES = 5
+_BYTE_ORDER_MARK = "\ufeff"
 
 _COOKIE = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", re.ASCII)
 _UTF_8 = {"utf-8", "utf8", "u8", "utf_8"}
@@ -30,6 +31,8 @@ def modernize(source: str) -> str:
     Raises:
         RuleError: the file is no Python 3, not UTF-8, or a rule breaks it.
     """
+    if source.startswith(_BYTE_ORDER_MARK):
+        return _BYTE_ORDER_MARK + modernize(source.removeprefix(_BYTE_ORDER_MARK))
     for line in source.split("\n")[:2]:
         cookie = _COOKIE.match(line)
         if cookie and cookie.group(1).lower() not in _UTF_8:

@@ -312,3 +312,25 @@ async def test_a_module_of_the_project_itself_is_no_matter_of_installing(suite):
     suite.put(package="", test_a="import package.gone\n")
     before = await suite.run(None)
     assert (before.outcome, before.reason) == (GateOutcome.FAILED, None)
+
+
+async def test_unittest_says_too_what_is_not_installed(tmp_path):
+    suite = Suite(tmp_path, "python3 -m unittest discover")
+    suite.put(test_a="import nothing_like_it\n", test_b="from nothing_else import x\n")
+    before = await suite.run(None)
+    assert before.outcome is GateOutcome.INCONCLUSIVE
+    assert "not installed: nothing_else, nothing_like_it (2 failures" in (before.reason or "")
+    suite.put(test_b="import unittest\nclass B(unittest.TestCase):\n    def test_good(self): pass\n")
+    known = await suite.run(None)
+    assert known.outcome is GateOutcome.FAILED
+    assert "not installed: nothing_like_it (1 failure" in (known.reason or "")
+
+
+async def test_node_says_too_what_is_not_installed(tmp_path):
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    suite = Suite(tmp_path, "node --test")
+    (suite.workspace / "a.test.js").write_text("require('@scope/nothing/part');\n")
+    before = await suite.run(None)
+    assert (before.outcome, before.failures) == (GateOutcome.INCONCLUSIVE, ())
+    assert "not installed: @scope/nothing (1 failure" in (before.reason or "")

@@ -51,6 +51,9 @@ async def outcome(command: str, workspace: Path, environment: dict[str, str], **
     return await Gates().run(spec(command), workspace, environment, **more)  # type: ignore[arg-type]
 
 
+NPX = """echo 'npm error npx canceled due to missing packages and no YES option: ["eslint@10.15.0"]'; exit 1"""
+
+
 async def test_pytest_names_failures_and_a_new_one_is_told_from_three_known(workspace, environment):
     known = "".join(f"def test_known_{number}():\n    assert False\n" for number in range(3))
     put(workspace, {"test_a.py": known + "def test_good(): pass\n"})
@@ -83,7 +86,9 @@ async def test_a_broken_import_is_a_failure_and_not_inconclusive(workspace, envi
         ("./not-executable", {"not-executable": "x"}, "could not be started (exit code 126)"),
         ("sleep 60", {}, "time limit of 1 s"),
         ("python3 -m pytest -q", {"a.py": ""}, "no tests were collected"),
-        ("python3 -m pytest --no-such-option", {}, "refused its command line"),
+        ("python3 -m pytest --no-such-option", {}, "unrecognized arguments: --no-such-option"),
+        ("python3 -m pytest", {"pytest.ini": "[pytest]\naddopts = --cov=x"}, "unrecognized arguments: --cov=x"),
+        (NPX, {}, "eslint is not installed in node_modules"),
         ("python3 -m no_such_runner", {}, "no_such_runner is not installed"),
         ("python3 -m unittest discover", {"a.py": ""}, "no tests were found"),
         ("kill -9 $$", {}, "signal 9"),

@@ -212,6 +212,88 @@ def test_node_s_tap_is_read_to_its_leaves():
     assert cases["outer > inner"].files == ("a.test.js",)
 
 
+NODE_SPEC = """
+> waypost@1.0.0 test
+> node --test
+
+▶ an application
+  ✔ redirects (6.414437ms)
+  ▶ with a prefix
+    ✖ inner fails (1.347931ms)
+  ✖ with a prefix (2.0ms)
+  ﹣ says hello (0.195943ms) # there is no page yet
+✖ an application (90.235646ms)
+✔ todo one (0.26826ms) # later
+✖ todo fails (0.06ms) # later
+node:internal/modules/cjs/loader:1568
+  throw err;
+  ^
+
+Error: Cannot find module 'lodash'
+Require stack:
+- test/broken.test.js
+    at Module._resolveFilename (node:internal/modules/cjs/loader:1564:15)
+    at Object.<anonymous> (lib/used.js:1:1)
+
+Node.js v24.22.3
+✖ test/broken.test.js (56.316046ms)
+✔ a prefix ends where a part ends (0.184174ms)
+ℹ tests 7
+ℹ suites 2
+ℹ pass 3
+ℹ fail 2
+
+✖ failing tests:
+
+test at test/bad.test.js:5:11
+✖ inner fails (1.347931ms)
+  AssertionError [ERR_ASSERTION]: Expected values to be strictly equal:
+
+  1 !== 2
+
+      at TestContext.<anonymous> (lib/path.js:3:44)
+      at Test.run (node:internal/test_runner/test:1402:25)
+
+test at test/broken.test.js:1:1
+✖ test/broken.test.js (56.316046ms)
+  'test failed'
+"""
+
+
+def test_node_s_own_form_is_read_to_its_leaves() -> None:
+    cases = {case.name: case for case in observe(NODE_SPEC).cases or ()}
+    assert {name: str(case.outcome) for name, case in cases.items()} == {
+        "an application > redirects": "passed",
+        "an application > with a prefix > inner fails": "failed",
+        "an application > says hello": "skipped",
+        "todo one": "passed",
+        "todo fails": "skipped",
+        "test/broken.test.js": "failed",
+        "a prefix ends where a part ends": "passed",
+    }
+    inner = cases["an application > with a prefix > inner fails"]
+    assert inner.files == ("test/bad.test.js", "lib/path.js")
+    assert "1 !== 2" in inner.text
+    broken = cases["test/broken.test.js"]
+    assert (broken.files, "Cannot find module 'lodash'" in broken.text) == (
+        ("test/broken.test.js", "lib/used.js"),
+        True,
+    )
+    assert observe("✔ works\n1 passing\n").cases is None
+
+
+def test_a_file_that_node_cannot_load_tells_why_and_renames_no_other_test() -> None:
+    stream = (
+        "TAP version 13\n# Error: Cannot find module '../lib/gone'\n#     at Object.<anonymous> (lib/used.js:1:1)\n"
+        "# Node.js v20.20.2\n# Subtest: test/a.test.js\nnot ok 1 - test/a.test.js\n  ---\n"
+        "  location: 'test/a.test.js:1:1'\n  error: 'test failed'\n  ...\n# Subtest: works\nok 2 - works\n1..2\n"
+    )
+    broken, works = observe(stream).cases or ()
+    assert (broken.name, works.name) == ("test/a.test.js", "works")
+    assert "Cannot find module '../lib/gone'" in broken.text
+    assert broken.files == ("test/a.test.js", "lib/used.js")
+
+
 def test_tape_s_points_are_named_by_their_test():
     cases = observe(TAPE).cases or ()
     assert [(case.name, case.outcome) for case in cases] == [

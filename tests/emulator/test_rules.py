@@ -39,6 +39,7 @@ def test_a_large_monotonous_file_is_edited_where_it_changed() -> None:
         ("x = '%d' % a\n", "x = '%d' % a\n"),  # differs for floats: the rules leave it
         ("x = template.format(a)\n", "x = template.format(a)\n"),
         ("", ""),
+        ("\ufeffx = '%s' % (a,)\n", "\ufeffx = f'{a}'\n"),
     ],
 )
 def test_rules(old: str, new: str) -> None:
