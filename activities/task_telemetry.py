@@ -21,7 +21,7 @@ from baton.models import Stored
 from baton.pricing import Usage
 from baton.progress import Progress
 from baton.states import TaskState
-from baton.telemetry import ROOT, Attributes, Event, Span, agent_key, known, usage_attributes
+from baton.telemetry import ROOT, Attributes, Event, Span, agent_key, known, span_id, usage_attributes
 
 PATHS_TOLD = 50
 LOST = "lost"
@@ -165,7 +165,7 @@ def task_ended(folder: TaskFolder, progress: Progress | None, closed: Closed | N
         error = str(status.state) if status.state is TaskState.FAILED else ""
         if closed is not None and status.closed_at is None:
             error = closed.how
-        events += _tell_waits(place, progress)
+        events += _tell_waits(folder, place, progress)
         if place.exporting.content:
             events += [Event(names.HAPPENING_EVENT, one.at, _text(place, one.text)) for one in status.happenings]
     if closed is not None:
@@ -191,8 +191,11 @@ def _events(place: Place, end: AgentEnding, ended: datetime) -> tuple[Event, ...
     return tuple(events)
 
 
-def _tell_waits(place: Place, progress: Progress) -> list[Event]:
-    """A span for each time in which a person was waited for; the questions as events of the task."""
+def _tell_waits(folder: TaskFolder, place: Place, progress: Progress) -> list[Event]:
+    """A span for each time in which a person was waited for; the questions as events of the task.
+
+    A task that is resumed tells its earlier waits once more, but they are measured once.
+    """
     events = []
     for wait in progress.status.waits:
         told = known(WAITED_FOR=wait.kind, STEP=wait.step, PHASE=wait.phase)
@@ -205,7 +208,10 @@ def _tell_waits(place: Place, progress: Progress) -> list[Event]:
             {names.TASK: place.task} | known(WAIT_REASON=PERSON) | told,
         )
         tell(place, ROOT, span)
-        measure_wait(span.seconds, known(WAIT_REASON=PERSON, WAITED_FOR=wait.kind, PHASE=wait.phase))
+        measured = f"telemetry/measured/{span_id(place.ids, key):016x}"
+        if folder.store.entry(measured) is None:
+            measure_wait(span.seconds, known(WAIT_REASON=PERSON, WAITED_FOR=wait.kind, PHASE=wait.phase))
+            folder.store.enter(measured, b"")
         events.append(Event(names.LIMIT_EVENT if wait.kind == "limit" else names.ATTENTION_EVENT, wait.since, told))
     return events
 

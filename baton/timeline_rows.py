@@ -83,7 +83,7 @@ def sections(facts: RunFacts) -> tuple[Section, ...]:
         sums = _numbers([line for agent in own for line in agents[agent]])
         found.append(Section(title=titles.get(step, f"step {step}"), rows=rows, numbers=sums))
     late = tuple(_agent_row(agent, agents[agent]) for agent in alone if agent not in early)
-    found.append(Section(title="after the steps" if late else "", rows=late))
+    found.append(Section(title="beside the steps" if late else "", rows=late))
     return tuple(section for section in found if section.rows)
 
 

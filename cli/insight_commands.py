@@ -95,7 +95,14 @@ def diagnose(task_id: TaskId, as_json: Json = False) -> None:
     found = findings_of(facts)
     if as_json:
         shown = [finding.model_dump(mode="json") for finding in found]
-        show_json({"task_id": task_id, "ended": facts.reported, "findings": shown, "unreadable": facts.unreadable})
+        show_json(
+            {
+                "task_id": task_id,
+                "ended": bool(facts.reported or facts.broken_off),
+                "findings": shown,
+                "unreadable": facts.unreadable,
+            }
+        )
         return
     for name in facts.unreadable:
         remark(f"warning: {folder / name} cannot be read; what it says is missing here")

@@ -160,7 +160,8 @@ with exporting(metrics=True) as collected:
     done = ItemRecord(item="a.py", status=ItemStatus.CHANGED)
     agent_ended(folder, replace(ending("executor-1"), records=(done,)))
     wait = Wait(kind="approval", phase="planning", since=NOW, until=NOW + timedelta(seconds=4))
-    task_ended(folder, Progress(status=TaskStatus(waits=(wait,)), settings=None))
+    for _ in range(2):
+        task_ended(folder, Progress(status=TaskStatus(waits=(wait,)), settings=None))
 print(json.dumps([
     (name, told.unit, told.kind, sorted({key for point in told.points for key, _ in point}), list(told.points.values()))
     for name, told in collected.metrics.items()
@@ -211,6 +212,39 @@ def test_every_metric_has_its_unit_and_its_attributes(tmp_path: Path) -> None:
     assert found["baton.handoffs.count"][2] == {"baton.reason"}
     assert found["baton.wait.duration"][2] == {"baton.wait.reason", "baton.waited_for", "baton.phase"}
     assert sorted(found["baton.wait.duration"][3]) == [1, 2, 3, 4]
+
+
+LIMITS = """
+import sys
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from tests.activities.test_telemetry_told import (
+    NOW, agent_began, agent_ended, beginning, ending, exporting, opened_task, task_ended
+)
+from baton.progress import Progress
+from baton.status import TaskStatus, Wait
+with exporting() as collected:
+    folder = opened_task(Path(sys.argv[1]))
+    agent_began(folder, beginning("executor-1"))
+    agent_ended(folder, replace(ending("executor-1"), successor=""))
+    waits = [Wait(kind=kind, since=NOW, until=NOW + timedelta(seconds=4)) for kind in ("limit", "conflict")]
+    task_ended(folder, Progress(status=TaskStatus(waits=tuple(waits)), settings=None))
+for span in collected.spans:
+    for event in span.events:
+        print(span.name.partition(" ")[0], event.name)
+"""
+
+
+def test_limits_and_questions_are_events(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LIMITS, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert sorted(done.stdout.splitlines()) == [
+        "invoke_agent baton.decision",
+        "invoke_agent baton.limit",
+        "invoke_workflow baton.attention",
+        "invoke_workflow baton.limit",
+    ]
 
 
 def test_nothing_is_told_or_kept_while_it_is_off(tmp_path: Path) -> None:

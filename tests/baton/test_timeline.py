@@ -130,7 +130,7 @@ def test_steps_stand_in_the_order_of_the_plan_and_successors_below_their_chain()
         "~2",
         "2. x: do 2",
         "executor-2-x",
-        "after the steps",
+        "beside the steps",
         "integrator",
         "cost",
     ]
