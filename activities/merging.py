@@ -104,7 +104,8 @@ class Merging:
                 commit, _ = await repository.head(workspace)
             refused = await _foreign(folder, request, commit) if request.choice == "agent" else {}
             faults = await resolutions.faults(request.commit, request.branch, commit, refused)
-        return SettledConflict(commit=commit, faults=faults)
+            gave_way = () if faults else await resolutions.gave_way(request.commit, request.branch, commit)
+        return SettledConflict(commit=commit, faults=faults, gave_way=gave_way)
 
 
 async def _conflict(folder: TaskFolder, folded: Folded, step: int | None) -> Conflict:

@@ -91,6 +91,14 @@ class Resolutions:
         more = len(found) - FAULTS_NAMED
         return (*found[:FAULTS_NAMED], *((f"{more} more faults of these kinds",) if more > 0 else ()))
 
+    async def gave_way(self, commit: str, branch: str, resolved: str) -> tuple[str, ...]:
+        """Paths in conflict of which the resolution has just what the result had, though the step's differs."""
+        ours, theirs, now = [await self._entries(one) for one in (f"{commit}^1", f"{commit}^2", resolved)]
+        conflicts = await self.conflicts_of(commit, branch)
+        names = dict.fromkeys(name for conflict in conflicts for name in (conflict.path, *conflict.others))
+        lost = [name for name in names if now.get(name) == ours.get(name) != theirs.get(name)]
+        return tuple(map(path_text, lost[:PATHS_KEPT]))
+
     async def marked(self, workspace: Path, commit: str, names: Sequence[str]) -> tuple[str, ...]:
         """Which of these files still hold markers on disk, with line numbers, before anything is committed."""
         found = []

@@ -117,13 +117,17 @@ class Conflict(Stored):
 
 
 class Resolution(Stored):
-    """How a conflict was resolved: by which agent or by a person's choice, and why that is right."""
+    """How a conflict was resolved: by which agent or by a person's choice, and why that is right.
+
+    `gave_way`: paths where nothing of the step's version is left, as facts show it.
+    """
 
     by: str
     choice: str = AGENT
     paths: tuple[str, ...] = ()
     resolution: str = ""
     rationale: str = ""
+    gave_way: tuple[str, ...] = ()
 
 
 class PrepareConflict(Stored):
@@ -160,10 +164,12 @@ class SettleConflict(Stored):
 
 
 class SettledConflict(Stored):
-    """The commit of the resolution, or in sentences why it is none yet."""
+    """The commit of the resolution, or in sentences why it is none yet. `gave_way`: paths in conflict that are as the
+    result had them, though the step had them otherwise."""
 
     commit: str = ""
     faults: tuple[str, ...] = ()
+    gave_way: tuple[str, ...] = ()
 
 
 def cheap_gates(gates: Sequence[GateSpec], baseline: Sequence[GateResult]) -> tuple[GateSpec, ...]:
@@ -261,13 +267,13 @@ def with_resolutions(said: Mapping[str, Any], resolutions: Sequence[Resolution])
 
 
 def given_up_paths(resolutions: Iterable[Resolution]) -> frozenset[str]:
-    """Where the step's version gave way to the result's by a person's choice."""
-    return frozenset(path for resolution in resolutions if resolution.choice == OURS for path in resolution.paths)
+    """Where the step's version gave way to the result's, by a person's choice or by what a resolver made of it."""
+    return frozenset(path for one in resolutions for path in (one.paths if one.choice == OURS else one.gave_way))
 
 
 def given_up_items(records: Iterable[ItemRecord], lost: Collection[str]) -> tuple[ItemRecord, ...]:
     """The records of a step whose version gave way to the result's: of the `lost` paths none is done (invariant 2)."""
-    note = "a person kept the result's version where this step's conflicted"
+    note = "the result's version was kept where this step's conflicted"
     return tuple(
         record.model_copy(update={"status": ItemStatus.SKIPPED, "note": note})
         if record.item in lost and record.status is ItemStatus.CHANGED

@@ -77,6 +77,7 @@ class Settlement:
         self._rounds_left = RESOLVER_ROUNDS
         self._remarks: tuple[str, ...] = ()
         self._why: tuple[str, ...] = ()
+        self._gave_way: tuple[str, ...] = ()
         self._resolutions: tuple[Resolution, ...] = ()
 
     async def run(self, waiting: WaitingConflict | None) -> MergedStep | Redo:
@@ -252,13 +253,21 @@ class Settlement:
             summary=f"settle the conflict of {self._whose}: {choice}",
             **policies.GIT,
         )
+        self._gave_way = settled.gave_way
         return settled
 
     def _note(self, by: str, choice: str, conflict: Conflict, said: dict[str, str]) -> None:
         """Tell how it was resolved: later agents by the knowledge, people by the step's result."""
         run, names = self._run, ", ".join(path.path for path in conflict.paths[:5])
         resolution, rationale = said.get("resolution", ""), said.get("rationale", "")
-        told = Resolution(by=by, choice=choice, paths=conflict.names, resolution=resolution, rationale=rationale)
+        told = Resolution(
+            by=by,
+            choice=choice,
+            paths=conflict.names,
+            resolution=resolution,
+            rationale=rationale,
+            gave_way=self._gave_way,
+        )
         self._resolutions = (*self._resolutions, told)
         decision = Decision(decision=f"Conflict of {self._whose} in {names}: {resolution}", rationale=rationale)
         run.knowledge = run.knowledge.with_entries(entries(by, workflow.now(), decisions=[decision]))

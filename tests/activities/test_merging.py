@@ -486,6 +486,28 @@ async def test_markers_are_never_committed_whatever_the_files_on_disk_say(bench:
     assert await bench.text("f.txt") == lines(n5="both")
 
 
+@pytest.mark.parametrize(
+    ("text", "gave_way"),
+    [
+        (lines(n5="five", n15="fifteen"), ("f.txt",)),
+        (lines(n1="eins", n5="five", n15="fifteen"), ()),
+        (lines(n5="fünf", n1="eins"), ()),
+    ],
+)
+async def test_a_step_of_whose_version_nothing_is_left_is_told(bench: Bench, text: str, gave_way: tuple[str]) -> None:
+    await conflicting(bench, CASES["same line"])
+    prepared = await bench.prepare()
+    (Path(prepared.path) / "f.txt").write_text(text)
+    assert (await bench.settle(prepared, "edit")).gave_way == gave_way
+
+
+async def test_a_binary_file_left_as_the_result_has_it_gave_way(bench: Bench) -> None:
+    await conflicting(bench, CASES["binary"])
+    prepared = await bench.prepare()
+    assert (await bench.settle(prepared, "agent", (1, 2))).gave_way == ("b.bin",)
+    assert (await bench.settle(prepared, "theirs")).gave_way == ()
+
+
 async def test_lines_that_only_look_like_markers_are_no_fault(bench: Bench) -> None:
     heading = "Title\n=======\n"
     await bench.step(1, put("f.txt", heading + lines(n5="five")))

@@ -103,6 +103,8 @@ def test_many_paths_are_counted() -> None:
 def test_items_that_gave_way_are_not_done() -> None:
     names = [Resolution(by="a", choice=choice, paths=(f"{choice}.cfg",)) for choice in ("ours", "theirs")]
     assert given_up_paths(names) == {"ours.cfg"}
+    by_agent = Resolution(by="resolver-1", paths=("a.cfg", "b.cfg"), gave_way=("b.cfg",))
+    assert given_up_paths([*names, by_agent]) == {"ours.cfg", "b.cfg"}
     records = [ItemRecord(item=name, status=ItemStatus.CHANGED) for name in ("a.cfg", "b.cfg")]
     kept, other = given_up_items(records, CONFLICT.names)
     assert (kept.status, other.status) == (ItemStatus.SKIPPED, ItemStatus.CHANGED)
