@@ -20,6 +20,7 @@ from activities.lfs import filter_options
 from activities.locking import exclusive
 from activities.resolution import Resolutions
 from activities.result_branch import ASIDE, MergeKind, MergeOutcome, ResultBranch
+from activities.sealed_config import seal, seal_as_made, unseal
 from activities.source_repository import Identity, SourceFacts, SourceRepository
 from activities.tree_facts import TreeFacts
 from activities.working_tree import (
@@ -76,6 +77,7 @@ class PrivateRepository:
             partial = self._directory / "repository.partial"
             await asyncio.to_thread(remove_tree, partial)
             await clone(facts, partial, self._environment, lock)
+            await asyncio.to_thread(seal_as_made, partial, self._directory)
             partial.rename(self.path)
 
     def workspace_path(self, name: str) -> Path:
@@ -192,15 +194,15 @@ class PrivateRepository:
     async def exclude(self, paths: Iterable[str]) -> None:
         """Never commit these paths of the workspaces unless they are tracked: what was copied in from outside."""
         async with self._lock():
+            unseal(self.path, self.path)
             rules = self.path / "info" / "exclude"
             # Names need not be UTF-8; one with a line end cannot be said in this file.
             known = rules.read_text("utf-8", "surrogateescape").splitlines()
             wanted = [ignore_rule(path.strip("/")) for path in sorted(paths) if "\n" not in path]
             new = [rule for rule in wanted if rule not in known]
             if new:
-                temporary = rules.with_name("exclude.new")
-                temporary.write_text("\n".join([*known, *new, ""]), "utf-8", "surrogateescape")
-                temporary.replace(rules)
+                text = "\n".join([*known, *new, ""])
+                seal(self.path, self._directory, "info/exclude", text.encode("utf-8", "surrogateescape"))
 
     def git_in(self, workspace: Path) -> Git:
         """Git with the files and the index of this workspace; callers hold its lock."""

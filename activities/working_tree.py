@@ -5,6 +5,7 @@ last checkpoint before it is used, so that nothing a model's command does with g
 lock) counts. Caches, nested repositories and links that lead outside are never committed.
 """
 
+import asyncio
 import os
 import re
 import stat
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from activities.folders import remove_tree
-from activities.git import Git, path_text, split
+from activities.git import Git, GitError, path_text, split
+from activities.sealed_config import unseal
 from activities.tree_facts import MOST_NAMED, ChangeKind, TreeFacts, parse_raw, parse_status
 from baton.models import Stored
 
@@ -24,6 +26,8 @@ TRAILER_AGENT, TRAILER_TURN, TRAILER_RESULT = "Baton-Agent", "Baton-Turn", "Bato
 READY_FILE = "baton-ready"
 """There once the checkout was complete."""
 _GLOB = re.compile(r"[\\*?\[\]!# ]")
+LARGEST_BYTES = 500_000_000
+"""Larger files are not committed: hashing one takes longer than a turn, and hosts of code refuse them."""
 _OBJECT_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _RAW = ("--raw", "-z", "--abbrev=64", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")
 _STATUS = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=all", "--")
@@ -159,10 +163,16 @@ class WorkingTree:
         """Bring tracked and unignored files back to `commit` (the last checkpoint when absent); ignored files stay."""
         last = await self.last()
         wanted = commit or last
+        unseal(self.administration.parents[1], self.administration)
         self._remove_stale_locks()
         await self._move(wanted, last)
         await self.git.output("read-tree", "--reset", "-u", wanted)
-        await self.git.output("clean", "-f", "-d", "-q")
+        try:
+            await self.git.output("clean", "-f", "-d", "-q")
+        except GitError:
+            # Folders so deep that git cannot name what is in them.
+            for name in await self.untracked():
+                await asyncio.to_thread(remove_tree, self.path / name)
 
     async def restore(self, changes: Iterable[Change], facts: TreeFacts | None = None) -> None:
         """Take these changes back: files as the last checkpoint has them, new ones gone."""
@@ -185,6 +195,7 @@ class WorkingTree:
     async def _synchronise_index(self, facts: TreeFacts) -> None:
         """Have the index hold the last checkpoint, which the facts are about from now on."""
         facts.about(await self.last())
+        unseal(self.administration.parents[1], self.administration)
         self._remove_stale_locks()
         if not facts.index or facts.index != self._index():
             # Keeps what git knows of unchanged files, so that they are not read again.
@@ -251,11 +262,15 @@ class WorkingTree:
             return "a git repository of its own"
         place = os.path.join(os.fsencode(self.path), path)  # noqa: PTH118 (bytes: names need not be UTF-8)
         try:
-            mode = os.lstat(place).st_mode
+            found = os.lstat(place)
         except OSError:
             return None
-        if stat.S_ISLNK(mode):
+        if stat.S_ISLNK(found.st_mode):
             return self._why_not_link(place)
+        if not stat.S_ISREG(found.st_mode):
+            return "no regular file"
+        if found.st_size > LARGEST_BYTES:
+            return f"larger than {LARGEST_BYTES // 10**6} MB"
         return None if os.access(place, os.R_OK) else "not readable"
 
     def _why_not_link(self, place: bytes) -> str | None:

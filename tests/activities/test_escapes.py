@@ -1,18 +1,23 @@
 """Ways out of a workspace, each tried through the real tools: by command in the sandbox, by file tool, and by command
 line where there is no sandbox. Nothing outside may change, nothing hidden may be seen, nothing may stay alive."""
 
+import asyncio
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from activities.allowed_commands import AllowedCommands
-from activities.commands import find_sandbox
+from activities.commands import find_sandbox, run
+from activities.repository import PrivateRepository
 from activities.sandbox import Sandbox
 from activities.tool_result import CallRefused, ToolResult
 from activities.tools import Tools
@@ -163,6 +168,20 @@ COMMANDS = {
         mount -t tmpfs none {other}; umount -l /; unshare -Ur true; mount --bind {other} .""",
     "devices": """
         dd if=/dev/sda count=1; mknod d b 8 0; echo x > /dev/kmsg""",
+    "the private repository": """
+        printf '[filter "x"]\nclean = touch {other}/f\n' >> {bare}/config; echo x > {bare}/objects/info/alternates
+        echo '* filter=x' > {bare}/info/attributes; echo '*' >> {bare}/info/exclude; rm -f {bare}/HEAD
+        cp a.txt {bare}/objects/x; rm -rf {bare}/worktrees/step-1; git update-ref -d refs/heads/main; git gc -q
+        git config include.path {other}/file; git config --worktree diff.external 'touch {other}/d'
+        git config merge.x.driver 'touch {other}/m'; git config core.attributesFile {other}/file""",
+    "file names like options": """
+        touch -- '--upload-pack=touch {other}/o' '-c core.pager=x' '--help'; git log -- --help; ls -la -- *""",
+    "proc": """
+        echo x > /proc/self/cwd/../../../other/file; echo x > /proc/self/root{other}/new
+        ls -l /proc/self/fd /proc/self/exe; echo 1 > /proc/self/oom_score_adj; echo x > /proc/{victim}/comm
+        cat /proc/{victim}/cmdline /proc/{victim}/root{other}/file; echo c > /proc/sysrq-trigger""",
+    "fifos and devices": """
+        mkfifo pipe; (timeout 1 cat pipe &) ; mknod null c 1 3; cat /dev/mem | head -c 1""",
     "chroot and ptrace": """
         chroot / true; python3 -c "import ctypes; print(ctypes.CDLL(None).ptrace(16, {victim}, 0, 0))\"""",
 }
@@ -248,6 +267,92 @@ async def test_a_search_stays_inside(place: Place, tool: str, path: str) -> None
     everywhere = await tools.call(tool, {"pattern": pattern})
     assert "canary" not in everywhere.content
     assert "hooks" not in everywhere.content
+
+
+async def test_a_folder_that_becomes_a_link_while_files_are_written_leads_nowhere(place: Place) -> None:
+    """The race between the look at a path and its use, thousands of times."""
+    tools = place.tools(sandbox=None, sandbox_mode="off")
+    before = place.outside()
+    stop = threading.Event()
+
+    def flip() -> None:
+        while not stop.is_set():
+            for name in ("a/b", "a"):
+                folder = place.root / name
+                with suppress(OSError):
+                    folder.rename(place.root / "aside")
+                    folder.symlink_to(place.folder / "other")
+                with suppress(OSError):
+                    folder.unlink()
+                    (place.root / "aside").rename(folder)
+
+    (place.root / "a/b").mkdir(parents=True)
+    flipping = threading.Thread(target=flip)
+    flipping.start()
+    try:
+        answers = []
+        for number in range(400):
+            path = ("a/b/file", "a/file")[number % 2]
+            answers.append(await tools.call("write", {"file_path": path, "content": f"{number}\n"}))
+            shown = await tools.call("read", {"file_path": path})
+            assert CANARY not in shown.content
+    finally:
+        stop.set()
+        flipping.join()
+    assert any(not answer.is_error for answer in answers)
+    assert place.outside() == before
+
+
+HOSTILE = {
+    "filters and drivers in the configuration": """
+        printf '* filter=x diff=x merge=x\n' > .gitattributes; git config filter.x.clean 'touch {other}/f'
+        git config filter.x.smudge 'touch {other}/s'; git config diff.x.textconv 'touch {other}/t'
+        git config diff.external 'touch {other}/e'; git config core.hooksPath {root}; git config include.path {root}/i
+        git config extensions.worktreeConfig true; git config --worktree filter.x.process 'touch {other}/p'""",
+    "a sparse checkout and ignored files": """
+        git config core.sparseCheckout true; mkdir -p {bare}/worktrees/step-1/info {bare}/info
+        echo /none/ > {bare}/worktrees/step-1/info/sparse-checkout; echo '*.txt' >> {bare}/info/exclude
+        echo '*.txt -text filter=x' > {bare}/info/attributes""",
+    "a FIFO in place of a file": "rm a.txt; mkfifo a.txt; mkdir -p d; mkfifo d/p .env",
+    "a huge file": "truncate -s 300G huge; truncate -s 100G a.txt",
+    "no way to name a file": "for i in $(seq 1200); do mkdir dddddddddddddddd; cd dddddddddddddddd; done; touch x",
+    "moved refs": "git update-ref refs/heads/step-1 $(git commit-tree HEAD^{{tree}} -m evil); git gc -q",
+    "another HEAD": "git checkout -q --orphan other; git rm -rfq --cached .; rm -f .git; mkdir .git",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_what_a_command_leaves_without_a_sandbox_does_not_take_part_in_our_git(tmp_path: Path, name: str) -> None:
+    """Its next checkpoint is made, holds what it should, runs nothing, and the workspace can be brought back."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "a.txt").write_text("a\n", encoding="utf-8")
+    git(source, "init", "-q", "-b", "main")
+    git(source, "add", "-A")
+    git(source, "commit", "-qm", "base")
+    other = tmp_path / "other"
+    other.mkdir()
+    repository = PrivateRepository(tmp_path / "task")
+    facts = await repository.inspect(str(source))
+    await repository.create(facts)
+    root = await repository.open_workspace("step-1", facts.base_commit, "step-1")
+    places = {"other": other, "root": root, "bare": repository.path}
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    limit = timedelta(seconds=60)
+    await run(HOSTILE[name].format(**places), cwd=root, environment=environment, time_limit=limit)
+    async with asyncio.timeout(60):
+        root = await repository.open_workspace("step-1", facts.base_commit, "step-1")
+        (root / "new.txt").write_text("new\n", encoding="utf-8")
+        commit = await repository.checkpoint(root, "one", {"A": "b"})
+        assert await repository.read_file(commit, "new.txt") == b"new\n"
+        assert await repository.read_file(commit, "a.txt") == b"a\n"
+        assert not {"huge", "d/p"} & set(await repository.list_files(commit))
+        await repository.reset(root, facts.base_commit)
+        assert (root / "a.txt").read_bytes() == b"a\n"
+        assert not (root / "new.txt").exists()
+        await repository.close_workspace("step-1")
+    assert not root.exists()
+    assert list(other.iterdir()) == []
 
 
 async def test_a_hard_link_is_no_way_to_write_outside(place: Place) -> None:
