@@ -115,7 +115,9 @@ def compared(knowledge: Knowledge, plan: Plan, results: Mapping[int, StepResult]
             steps = tuple(dict.fromkeys(one.step for one in choices))
             agreed.append(Agreement(subject=subject, choice=choices[0].choice, steps=steps))
     different.sort(key=lambda one: not one.certain)
-    return Comparison(agreed=tuple(agreed[:MOST_TOLD]), contradictions=tuple(different[:MOST_TOLD]))
+    # What is certain is never left out.
+    kept = max(MOST_TOLD, sum(one.certain for one in different))
+    return Comparison(agreed=tuple(agreed[:MOST_TOLD]), contradictions=tuple(different[:kept]))
 
 
 def settled(found: Sequence[Contradiction], rulings: Sequence[Ruling]) -> tuple[Settlement, ...]:
@@ -150,7 +152,8 @@ def redo_steps(
     records: Mapping[int, Sequence[ItemRecord]],
     settlements: Sequence[Settlement],
 ) -> tuple[PlanStep, ...]:
-    """Steps that bring what chose otherwise in line; none where that was done before, and none without files."""
+    """Steps that bring what chose otherwise in line, with at most `MOST_FILES` files each; none where that was done
+    before, and none without files."""
     if any(step.settles for step in plan.plan):
         return ()
     groups: list[tuple[list[Settlement], dict[str, None]]] = []
@@ -166,16 +169,19 @@ def redo_steps(
         groups.append(whole)
     first = 1 + max((step.step for step in plan.plan), default=0)
     number = 1 + max((step.repair_round for step in plan.plan), default=0)
-    return tuple(_step(plan, *group, first + place, number) for place, group in enumerate(groups))
+    parts = [
+        (told, list(files)[start : start + MOST_FILES])
+        for told, files in groups
+        for start in range(0, len(files), MOST_FILES)
+    ]
+    return tuple(_step(plan, *part, first + place, number) for place, part in enumerate(parts))
 
 
-def redone_in(plan: Plan | None, results: Mapping[int, StepResult], subject: str) -> tuple[int | None, bool]:
-    """The step that was to bring a subject in line, None where there is none, and whether it did."""
-    for step in plan.plan if plan is not None else ():
-        if subject in step.settles:
-            result = results.get(step.step)
-            return step.step, result is not None and result.status is StepStatusWord.OK
-    return None, False
+def redone_in(plan: Plan | None, results: Mapping[int, StepResult], subject: str) -> tuple[tuple[int, ...], bool]:
+    """The steps that were to bring a subject in line, and whether all of them did."""
+    steps = tuple(step.step for step in plan.plan if subject in step.settles) if plan is not None else ()
+    done = [number in results and results[number].status is StepStatusWord.OK for number in steps]
+    return steps, bool(steps) and all(done)
 
 
 def shown(found: Comparison) -> dict[str, Any]:
@@ -203,12 +209,14 @@ def _choices(entry: Entry) -> Iterator[tuple[str, str, bool]]:
     """Subject, choice and whether other choices exclude it, for everything that the entry settles."""
     found = tuple(topic_choices(entry.text))
     yield from ((subject, choice, True) for subject, choice in found)
-    if found or entry.kind != "decision":
+    if found:
         return
     text = " ".join(entry.text.split()).rstrip(".")
     keyed = _KEYED.match(text) or _FOR.match(text.lower())
     if keyed is not None:
         yield _normal(keyed["subject"]), _normal(keyed["choice"]), False
+        return
+    if entry.kind != "decision":
         return
     *_, last = [None, *_VALUE.finditer(text)]
     if last is not None:
@@ -251,7 +259,7 @@ def _affected(
     """Files that the steps changed which chose otherwise: those of the ruling, else of the chain, else of the step."""
     everything = {path for result in results.values() for path in result.files_changed}
     if settlement.files:
-        return sorted(everything & set(settlement.files))[:MOST_FILES]
+        return sorted(everything & set(settlement.files))
     found: dict[str, None] = {}
     for choice in settlement.others:
         changed = results[choice.step].files_changed if choice.step in results else ()
@@ -263,11 +271,11 @@ def _affected(
         }
         own = [path for path in changed if path in items] if "." in choice.chain else []
         found |= dict.fromkeys(own or changed)
-    return list(found)[:MOST_FILES]
+    return list(found)
 
 
 def _step(
-    plan: Plan, settlements: Sequence[Settlement], files: Mapping[str, None], number: int, round_number: int
+    plan: Plan, settlements: Sequence[Settlement], files: Sequence[str], number: int, round_number: int
 ) -> PlanStep:
     losers = list(dict.fromkeys(choice.step for one in settlements for choice in one.others))
     came = f"step {losers[0]}" if len(losers) == 1 else "some steps"

@@ -66,13 +66,13 @@ def _outcome(settlement: Settlement, plan: Plan | None, results: Sequence[StepRe
     if settlement.by == "no contradiction":
         return "The integrator: no contradiction"
     word = "the integrator" if settlement.by == "integrator" else "the earlier step"
-    step, is_done = redone_in(plan, {result.step: result for result in results}, settlement.subject)
+    steps, is_done = redone_in(plan, {result.step: result for result in results}, settlement.subject)
     holds = f"“{settlement.choice}” holds by the word of {word}"
     if not settlement.redo:
         return holds
-    if step is None:
+    if not steps:
         return f"{holds}; nothing was brought in line"
-    return f"{holds}; step {step} {'brought the rest in line' if is_done else 'did not bring everything in line'}"
+    return f"{holds}; {_steps(steps)} {'brought the rest in line' if is_done else 'did not bring everything in line'}"
 
 
 def _steps(numbers: tuple[int, ...]) -> str:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baton.bounds import REPAIR_ROUNDS
-from baton.consistency import Comparison, Contradiction, compared, redo_steps, redone_in, settled
+from baton.consistency import MOST_FILES, MOST_TOLD, Comparison, Contradiction, compared, redo_steps, redone_in, settled
 from baton.knowledge import Entry, Knowledge
 from baton.ledger import ItemRecord, ItemStatus
 from baton.messages import StepResult
@@ -125,9 +125,9 @@ def test_what_chose_otherwise_is_done_again_by_its_own_type_in_its_files() -> No
     after = PLAN.model_copy(update={"plan": (*PLAN.plan, step)})
     assert redo_steps(after, RESULTS, {}, settled([contradiction()], [])) == ()
     assert step.step in judged_by_gates(after)
-    assert redone_in(after, RESULTS, "naming of functions") == (4, False)
+    assert redone_in(after, RESULTS, "naming of functions") == ((4,), False)
     done = RESULTS | {4: StepResult(step=4, status=StepStatusWord.OK)}
-    assert redone_in(after, done, "naming of functions") == (4, True)
+    assert redone_in(after, done, "naming of functions") == ((4,), True)
     assert REPAIR_ROUNDS > 1
 
 
@@ -147,6 +147,36 @@ def test_contradictions_in_the_same_files_are_one_step() -> None:
     both = [contradiction(), contradiction(("relative imports", "absolute imports"))]
     (step,) = redo_steps(PLAN, RESULTS, {}, settled(both, []))
     assert set(step.settles) == {"naming of functions", "import paths"}
+
+
+def test_many_files_are_several_steps_and_none_is_left_out() -> None:
+    files = tuple(f"src/{number:03}.ts" for number in range(2 * MOST_FILES + 1))
+    results = RESULTS | {3: RESULTS[3].model_copy(update={"files_changed": files})}
+    steps = redo_steps(PLAN, results, {}, settled([contradiction()], []))
+    assert [len(step.owns) for step in steps] == [MOST_FILES, MOST_FILES, 1]
+    assert tuple(path for step in steps for path in step.owns) == files
+    assert [step.step for step in steps] == [4, 5, 6]
+    after = PLAN.model_copy(update={"plan": (*PLAN.plan, *steps)})
+    done = results | {step.step: StepResult(step=step.step, status=StepStatusWord.OK) for step in steps[:2]}
+    assert redone_in(after, done, "naming of functions") == ((4, 5, 6), False)
+    assert redone_in(after, done | {6: done[4]}, "naming of functions") == ((4, 5, 6), True)
+    assert redone_in(after, done, "quotes") == ((), False)
+
+
+def test_patterns_that_name_their_subject_are_compared_too() -> None:
+    (only,) = found(entry("2", "Log format: JSON", "pattern"), entry("3", "Log format: plain text")).contradictions
+    assert (only.subject, only.certain) == ("log format", False)
+    assert not found(entry("2", "Every loop ends at 3", "pattern"), entry("3", "Every loop ends at 5")).contradictions
+
+
+def test_what_is_certain_is_never_left_out() -> None:
+    nouns = ("functions", "methods", "variables", "constants", "classes", "components", "types", "modules", "keys")
+    sure = [(f"snake_case {noun}", f"camelCase {noun}") for noun in nouns]
+    sure += [(f"{one} imports", f"{other} imports") for one, other in [("relative", "absolute")]]
+    rows = [*[(f"Limit {n}x: 1", f"Limit {n}x: 2") for n in range(30)], *sure]
+    comparison = found(*(e for one, other in rows for e in (entry("2", one), entry("3", other))))
+    assert sum(one.certain for one in comparison.contradictions) == len(sure)
+    assert len(comparison.contradictions) == MOST_TOLD
 
 
 words = st.lists(
