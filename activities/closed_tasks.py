@@ -26,6 +26,10 @@ FORGOTTEN = "forgotten"
 
 _GOES_ON = frozenset((WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONTINUED_AS_NEW))
 
+_OUR_WORDS = {"canceled": "cancelled"}
+_BY_ITSELF = frozenset(("completed", "cancelled"))
+"""So a workflow ends that came to its own end."""
+
 logger = logging.getLogger("baton.closed")
 
 
@@ -66,6 +70,10 @@ class ClosedTasks:
     async def _tell(self, folder: TaskFolder, closed: Closed) -> None:
         task_id, progress = folder.path.name, await asyncio.to_thread(folder.state.current)
         if progress is not None and progress.status.closed_at is not None:
+            if closed.how in _BY_ITSELF:
+                # It told its end, perhaps to an earlier version, which settled nothing here.
+                await asyncio.to_thread(folder.store.enter, _key(folder), closed.how.encode())
+                return
             closed = Closed(str(progress.status.state), progress.status.closed_at)
         logger.warning("%s is over, and nobody told its end: %s", task_id, closed.how)
         await tell_end(folder, closed)
@@ -87,7 +95,8 @@ class ClosedTasks:
             return Closed(FORGOTTEN, await asyncio.to_thread(_last_sign, folder))
         if found.status is None or found.status in _GOES_ON:
             return None
-        return Closed(found.status.name.lower(), found.close_time)
+        how = found.status.name.lower()
+        return Closed(_OUR_WORDS.get(how, how), found.close_time)
 
 
 def _is_settled(folder: TaskFolder) -> bool:

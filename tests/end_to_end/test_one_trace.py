@@ -3,13 +3,18 @@
 import asyncio
 import signal
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from temporalio.common import WorkflowIDReusePolicy
 
 from baton.messages import TaskInput
+from baton.names import ORCHESTRATION_WORKFLOW, TASK_QUEUE
 from baton.plan import DraftStep, PlanDraft
 from baton.states import TaskState
+from baton.status import TaskResult
 from baton.telemetry_names import METRICS
 from cli import processes
 from cli.service import inspect, save_credentials
@@ -142,7 +147,8 @@ CALLER_TRACE, CALLER_SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b
 
 
 async def test_a_terminated_task_is_one_tree_below_its_caller(bench: Bench, tmp_path: Path) -> None:
-    """The worker dies in a turn, the task is terminated, and the next worker tells what is missing."""
+    """The worker dies in a turn, the task is terminated, and the next worker tells what is missing; resumed, the task
+    goes on in the same trace."""
     task_id = "terminated"
     host = Host(tmp_path / "host", bench.service.address, task_id)
     host.folder.mkdir()
@@ -163,21 +169,33 @@ async def test_a_terminated_task_is_one_tree_below_its_caller(bench: Bench, tmp_
             async with asyncio.timeout(READY_SECONDS):
                 while not any(span.name == "invoke_workflow baton" for span in collected.spans):
                     await asyncio.sleep(0.1)
+            before = {span.span_id.hex(): span for span in collected.spans}
+            handle = await client.start_workflow(
+                ORCHESTRATION_WORKFLOW,
+                asked_for.model_copy(update={"resume": True, "traceparent": ""}),
+                id=task_id,
+                task_queue=TASK_QUEUE,
+                id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+                result_type=TaskResult,
+            )
+            result = await handle.result()
         finally:
             worker.terminate()
             await ended(worker)
-    ids = {span.span_id.hex(): span for span in collected.spans}
-    assert {span.trace_id.hex() for span in collected.spans} == {CALLER_TRACE}
+    assert_below_the_caller(before, "terminated", "terminated")
+    (agent,) = [span for span in before.values() if span.name == "invoke_agent executor"]
+    assert attributes(agent.attributes)["baton.reason"] == "lost"
+    assert result.state is TaskState.DONE, result.summary
+    assert_below_the_caller({span.span_id.hex(): span for span in collected.spans}, "done", None)
+
+
+def assert_below_the_caller(ids: Mapping[str, Any], state: str, error: str | None) -> None:
+    """The spans by id are one tree, whose root hangs on the caller's span; the root says how the task stands."""
+    assert {span.trace_id.hex() for span in ids.values()} == {CALLER_TRACE}
     (root,) = [span for span in ids.values() if span.parent_span_id.hex() == CALLER_SPAN]
     assert {span.parent_span_id.hex() for span in ids.values()} - {CALLER_SPAN} <= ids.keys()
     told = attributes(root.attributes)
-    assert (root.name, told["baton.task.state"], told["error.type"]) == (
-        "invoke_workflow baton",
-        "terminated",
-        "terminated",
-    )
-    (agent,) = [span for span in ids.values() if span.name == "invoke_agent executor"]
-    assert attributes(agent.attributes)["baton.reason"] == "lost"
+    assert (root.name, told["baton.task.state"], told.get("error.type")) == ("invoke_workflow baton", state, error)
 
 
 async def test_a_run_with_everything_is_one_tree(bench: Bench, tmp_path: Path) -> None:

@@ -67,6 +67,13 @@ async def test_a_task_that_ends_by_itself_says_so_itself(rig: Rig) -> None:
     assert result.state is TaskState.DONE
     await ClosedTasks(rig.tasks, rig.client).look()
     assert closed(Path(result.artifacts)) == ["done"]
+    # An earlier version settled nothing: the end is not told once more, and not asked for again.
+    folder = rig.folder_of(handle.id)
+    key = f"over/{folder.record.run_id}"
+    folder.store._entry_path(key).unlink()
+    await ClosedTasks(rig.tasks, rig.client).look()
+    assert closed(Path(result.artifacts)) == ["done"]
+    assert folder.store.entry(key) is not None
 
 
 async def test_what_the_server_has_forgotten_is_over_and_no_deleted_repository_comes_back(
