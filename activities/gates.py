@@ -1,4 +1,4 @@
-"""Gates in a workspace, and what a workspace needs before they can run.
+"""Gates in a workspace.
 
 A gate passes only when its command ran and said so: what cannot start, runs out of time, finds nothing to test, or
 would test the user's checkout is inconclusive, with the reason.
@@ -6,12 +6,11 @@ would test the user's checkout is inconclusive, with the reason.
 
 import asyncio
 import re
-import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from activities.chosen_tests import choose
@@ -26,14 +25,12 @@ from baton.durations import format_duration
 from baton.failures import Observed, Outcome, details_of, failure_fields
 from baton.findings import SUMMARY_CHARACTERS, GateKind, GateOutcome, GateResult, GateSpec
 from baton.gate_output import found_no_tests, observe, without_colour
-from baton.models import Stored
 from baton.redaction import redacted
 
-__all__ = ["Gates", "Preparation", "Runner", "discover", "masking", "prepare"]
+__all__ = ["Gates", "Runner", "discover", "masking"]
 
 OUTPUT_LIMIT_BYTES = 4_000_000
 TAIL_CHARACTERS = 8_000
-SETUP_TIME_LIMIT = timedelta(minutes=30)
 _KILLED = 128 + 9
 _TESTING_KINDS = frozenset((GateKind.TEST, GateKind.COVERAGE, GateKind.CUSTOM))
 _IMPORTING_KINDS = frozenset((GateKind.TEST, GateKind.COVERAGE, GateKind.CUSTOM))
@@ -61,15 +58,6 @@ class Runner(Protocol):
         on_start: Callable[[ProcessGroup], None] | None = ...,
         sandbox: Sandbox | None = ...,
     ) -> Awaitable[CommandResult]: ...
-
-
-class Preparation(Stored):
-    """What was done to a workspace before its first use. `failure` is None when all went well."""
-
-    copied: tuple[str, ...] = ()
-    refused: tuple[str, ...] = ()
-    failure: str | None = None
-    output: str = ""
 
 
 class Examined(NamedTuple):
@@ -154,37 +142,6 @@ def masking(secrets: frozenset[str]) -> Runner:
         return done.model_copy(update={"output": await asyncio.to_thread(redacted, done.output, secrets)})
 
     return masked
-
-
-async def prepare(
-    workspace: Path,
-    setup: Sequence[str],
-    copy: Sequence[str],
-    source_top_level: Path | None,
-    environment: Mapping[str, str],
-    *,
-    runner: Runner = run,
-    sandbox: Sandbox | None = None,
-    time_limit: timedelta = SETUP_TIME_LIMIT,
-) -> Preparation:
-    """Copy files from the user's checkout, then run the set-up commands in order, up to the first that fails.
-
-    `copy` names files or folders relative to the checkout. Nothing in the workspace is overwritten, and no link leads
-    out of the checkout; relative ones stay links, as package managers make them. Call `PrivateRepository.exclude(copy)`
-    first: they must not be committed.
-    """
-    copied: list[str] = []
-    refused: list[str] = []
-    for name in copy if source_top_level else ():
-        fault = _copy(name, source_top_level or workspace, workspace, copied)
-        refused += [f"{name}: {fault}"] if fault else []
-    for command in setup:
-        done = await runner(command, cwd=workspace, environment=environment, time_limit=time_limit, sandbox=sandbox)
-        if done.timed_out or done.exit_code != 0:
-            how = "ran out of time" if done.timed_out else f"ended with exit code {done.exit_code}"
-            failure = f"the set-up command `{command}` {how}"
-            return Preparation(copied=tuple(copied), refused=tuple(refused), failure=failure, output=_tail(done.output))
-    return Preparation(copied=tuple(copied), refused=tuple(refused))
 
 
 def _observed(
@@ -286,36 +243,3 @@ def _tail(output: str) -> str:
 
 def _last_line(output: str) -> str:
     return (_summary(output).splitlines() or ["no output"])[-1]
-
-
-def _copy(name: str, source: Path, workspace: Path, copied: list[str]) -> str | None:
-    """Copy one file or folder; returns why not, if so."""
-    parts = PurePosixPath(name).parts
-    if not parts or PurePosixPath(name).is_absolute() or ".." in parts or any(p.lower() == ".git" for p in parts):
-        return "not a path inside the repository"
-    start = source / name
-    if not start.exists():
-        return "not there in the checkout"
-    # A link that is named itself may lead to a file inside the checkout.
-    for file in sorted(start.rglob("*")) if start.is_dir() else [start]:
-        relative = file.relative_to(source)
-        target = workspace / relative
-        as_link = file.is_symlink() and file != start
-        if not (as_link or file.is_file()) or ".git" in relative.parts or target.exists() or target.is_symlink():
-            continue
-        leads = file.readlink() if as_link else Path()
-        if leads.is_absolute() or not (_inside(file, source) and _inside(target.parent, workspace)):
-            if as_link:
-                continue
-            return "a link that leads outside"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if as_link:
-            target.symlink_to(leads)
-        else:
-            shutil.copy2(file, target)
-        copied.append(str(relative))
-    return None
-
-
-def _inside(path: Path, root: Path) -> bool:
-    return path.resolve().is_relative_to(root.resolve())

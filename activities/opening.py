@@ -21,6 +21,7 @@ from activities.locking import exclusive
 from activities.model import Model
 from activities.model_checks import ModelChecks, ModelRefused
 from activities.outside_parts import warnings_about
+from activities.preparing import faults as copy_faults
 from activities.pulse import pulse
 from activities.reopening import CannotResume, reopen
 from activities.repository import BadRepository, SourceFacts
@@ -180,6 +181,7 @@ class Opening:
             *without_effect(layers, settings),
             *type_warnings,
             *guidance_warnings,
+            *copy_faults(settings.copy_files, facts.top_level),
         ]
         warnings += await warnings_about(repository.git(), facts.base_commit, files, facts.top_level)
         warnings += await lfs.borrow(repository.git(), facts.base_commit, files, read, facts.top_level)

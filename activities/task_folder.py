@@ -102,6 +102,11 @@ class TaskFolder:
         folder.mkdir(parents=True, exist_ok=True)
         return folder / name
 
+    @property
+    def downloads(self) -> Path:
+        """What set-up commands fetched, for the next workspace; gone with the task's end."""
+        return self.path / "downloads"
+
     def outputs(self, step: int | None = None) -> Outputs:
         """What steps left for later ones, as an agent of `step` may use it."""
         keeps = self.record.opened.settings.persist_state

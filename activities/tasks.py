@@ -9,6 +9,7 @@ from activities.artifacts import Artifacts
 from activities.closed_tasks import tell_end
 from activities.credentials import Credentials
 from activities.disk_secrets import secrets_below
+from activities.folders import remove_tree
 from activities.gate_checks import GateChecks, Place, restore_configuration, suite_changes
 from activities.gate_workspace import GateWorkspace
 from activities.gates import Gates
@@ -176,6 +177,7 @@ class TaskWork:
             for name in names:
                 async with workspace_lock(folder.lock_path(name)):
                     await folder.repository.close_workspace(name)
+            await asyncio.to_thread(remove_tree, folder.downloads)
         progress = await asyncio.to_thread(folder.state.current)
         await tell_end(folder, Closed(str(progress.status.state) if progress is not None else "over"))
         self._tasks.forget(request.task_id)

@@ -10,15 +10,16 @@ from pathlib import Path
 from temporalio.exceptions import ApplicationError
 
 from activities.disk_secrets import secrets_below
-from activities.gates import masking, prepare
+from activities.gates import masking
 from activities.outside_parts import fill_submodules
+from activities.preparing import prepare
 from activities.sandbox import Sandbox
 from activities.task_folder import TaskFolder, sandbox_for
 from activities.tree_facts import ChangeKind
 from baton.redaction import redacted
+from baton.run_commands import last_lines
 
 SETUP_FAILED = "SetupFailed"
-OUTPUT_SHOWN_CHARACTERS = 1_500
 
 
 async def prepare_workspace(
@@ -44,6 +45,7 @@ async def prepare_workspace(
         record.environment,
         runner=masking(known),
         sandbox=sandbox_for(folder, sandbox),
+        downloads=folder.downloads,
     )
     if settings.setup:
         await repository.exclude(await repository.untracked(workspace) - {change.path for change in before})
@@ -51,5 +53,6 @@ async def prepare_workspace(
         await repository.restore(workspace, [c for c in after if c not in before and c.kind is not ChangeKind.ADDED])
     if done.failure is not None:
         known |= await asyncio.to_thread(secrets_below, workspace)
-        text = f"{redacted(done.failure, known)}:\n{redacted(done.output, known)[-OUTPUT_SHOWN_CHARACTERS:]}"
-        raise ApplicationError(text, type=SETUP_FAILED, non_retryable=True)
+        # The end says what went wrong; who shows this may cut it at its own end.
+        output = last_lines(redacted(done.output, known)) or "no output"
+        raise ApplicationError(f"{redacted(done.failure, known)}: {output}", type=SETUP_FAILED, non_retryable=True)

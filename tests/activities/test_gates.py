@@ -14,7 +14,7 @@ import pytest
 
 from activities.child_environment import child_environment
 from activities.commands import Sandbox, find_sandbox
-from activities.gates import Gates, discover, prepare
+from activities.gates import Gates, discover
 from activities.junit import read_cases
 from activities.python_origin import command_environment
 from activities.sandbox import programs_named
@@ -311,74 +311,6 @@ async def test_a_discovered_unittest_gate_really_runs(workspace, environment):
     assert result.outcome is GateOutcome.FAILED
     assert any("test_add" in failure for failure in result.failures)
     assert not any("test_zero" in failure for failure in result.failures)
-
-
-# Set-up and copied files
-
-
-async def test_prepare_copies_and_sets_up(tmp_path, workspace, environment):
-    user = tmp_path / "user"
-    put(
-        user, {".env.test": "A=1", "data/a/b.txt": "b", "data/.git/config": "x", "tracked.txt": "user's", "deep/x": "x"}
-    )
-    put(tmp_path, {"outside/secret": "secret"})
-    (user / "link-out").symlink_to(tmp_path / "outside/secret")
-    (user / "data/link-out").symlink_to(tmp_path / "outside")
-    (user / "folder-out").symlink_to(tmp_path / "outside")
-    put(workspace, {"tracked.txt": "workspace's"})
-    (workspace / "deep").symlink_to(tmp_path / "outside")
-    names = [
-        ".env.test",
-        "data",
-        "tracked.txt",
-        "link-out",
-        "folder-out/secret",
-        "../outside/secret",
-        "/etc/hosts",
-        "nope",
-    ]
-    names += [".git/config", "deep/x"]
-    commands = ["echo made > made", "test -e .env.test && echo second >> made"]
-    done = await prepare(workspace, commands, names, user, environment)
-    assert done.copied == (".env.test", "data/a/b.txt")
-    assert done.failure is None
-    assert {line.split(":")[0] for line in done.refused} == {
-        "link-out",
-        "folder-out/secret",
-        "../outside/secret",
-        "/etc/hosts",
-        "nope",
-        ".git/config",
-        "deep/x",
-    }
-    assert (workspace / "made").read_text() == "made\nsecond\n"
-    assert (workspace / "tracked.txt").read_text() == "workspace's"
-    assert list((tmp_path / "outside").iterdir()) == [tmp_path / "outside/secret"]
-    assert (await prepare(workspace, [], names, user, environment)).copied == ()
-
-
-async def test_a_failing_set_up_stops_and_says_which_command(workspace, environment):
-    done = await prepare(workspace, ["true", "echo why >&2; exit 4", "touch never"], [".env"], None, environment)
-    assert done.failure == "the set-up command `echo why >&2; exit 4` ended with exit code 4"
-    assert done.output == "why\n"
-    assert not (workspace / "never").exists()
-
-
-async def test_what_a_package_manager_installed_is_copied_with_its_links(tmp_path, workspace, environment):
-    user = tmp_path / "user"
-    put(user, {"node_modules/tool/bin.sh": "#!/bin/sh\necho works\n", "packages/own/index.js": ""})
-    (user / "node_modules/tool/bin.sh").chmod(0o755)
-    (user / "node_modules/.bin").mkdir()
-    (user / "node_modules/.bin/tool").symlink_to("../tool/bin.sh")
-    (user / "node_modules/own").symlink_to("../packages/own")
-    (user / "node_modules/absolute").symlink_to(user / "packages")
-    (user / "node_modules/out").symlink_to("../../elsewhere")
-    put(tmp_path, {"elsewhere/secret": "secret"})
-    put(workspace, {"packages/own/index.js": "the workspace's"})
-    done = await prepare(workspace, ["node_modules/.bin/tool > said"], ["node_modules"], user, environment)
-    assert (done.failure, (workspace / "said").read_text()) == (None, "works\n")
-    assert (workspace / "node_modules/own/index.js").read_text() == "the workspace's"
-    assert sorted(done.copied) == ["node_modules/.bin/tool", "node_modules/own", "node_modules/tool/bin.sh"]
 
 
 def test_the_environment_made_by_set_up_is_used_before_an_active_one_and_that_of_the_checkout(tmp_path):
