@@ -20,6 +20,7 @@ from baton.redaction import redacted
 from baton.run_commands import last_lines
 
 SETUP_FAILED = "SetupFailed"
+OUTPUT_SHOWN_CHARACTERS = 350
 
 
 async def prepare_workspace(
@@ -53,6 +54,6 @@ async def prepare_workspace(
         await repository.restore(workspace, [c for c in after if c not in before and c.kind is not ChangeKind.ADDED])
     if done.failure is not None:
         known |= await asyncio.to_thread(secrets_below, workspace)
-        # The end says what went wrong; who shows this may cut it at its own end.
-        output = last_lines(redacted(done.output, known)) or "no output"
+        # The end says what went wrong, and must outlive those who cut what is long.
+        output = last_lines(redacted(done.output, known))[-OUTPUT_SHOWN_CHARACTERS:] or "no output"
         raise ApplicationError(f"{redacted(done.failure, known)}: {output}", type=SETUP_FAILED, non_retryable=True)
