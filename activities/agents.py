@@ -22,6 +22,7 @@ from activities.task_telemetry import AgentBeginning, AgentEnding, agent_began, 
 from activities.telemetry import working
 from activities.text_files import cut_middle
 from activities.trace import TaskTrace
+from activities.tree_facts import TreeFacts
 from activities.workspace_lock import workspace_lock
 from activities.workspaces import prepare_workspace
 from baton.conversation import Opening
@@ -191,8 +192,7 @@ class Agents:
             await folder.repository.put_back(workspace, wanted)
         if assignment.generation == 1 or is_new:
             await prepare_workspace(folder, workspace, self._sandbox, self._credentials.secrets())
-        commit, _ = await folder.repository.head(workspace)
-        return commit
+        return await folder.repository.last_checkpoint(workspace)
 
 
 def _owned(folder: TaskFolder, assignment: Assignment) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -287,9 +287,13 @@ def _facts(conversations: Conversations, request: CloseAgent) -> tuple[AgentFact
 async def _changed(folder: TaskFolder, request: CloseAgent) -> list[str]:
     """Paths that differ from where the step started, with the workspace at the agent's last checkpoint."""
     assignment = request.assignment
-    workspace = await folder.repository.open_workspace(assignment.workspace, request.commit, assignment.workspace)
-    await folder.repository.reset(workspace, request.commit)
-    return [change.path for change in await folder.repository.changed_paths(workspace, assignment.start_commit)]
+    repository = folder.repository
+    workspace = await repository.open_workspace(assignment.workspace, request.commit, assignment.workspace)
+    facts = repository.facts_after(workspace, request.head)
+    if not await repository.is_clean(workspace, request.commit, facts):
+        await repository.reset(workspace, request.commit)
+        facts = TreeFacts()
+    return [change.path for change in await repository.changed_paths(workspace, assignment.start_commit, facts)]
 
 
 def _handing(request: CloseAgent) -> Handing:

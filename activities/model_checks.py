@@ -1,6 +1,7 @@
 """Models checked before a task starts: each exists, fills the output budget, and has a price where cost is limited."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from activities.errors import Reaction
@@ -34,8 +35,9 @@ class ModelChecks:
     async def roles(self) -> tuple[dict[str, int], dict[str, int]]:
         """Context windows and longest outputs by role. Raises `ModelRefused`."""
         windows, outputs = {}, {}
-        for role in roles_in_use(self.settings):
-            facts = await self._check(self.settings.models.of(role), f"the {role}")
+        roles = roles_in_use(self.settings)
+        asked = await self._all((self.settings.models.of(role), f"the {role}") for role in roles)
+        for role, facts in zip(roles, asked, strict=True):
             if facts.max_input_tokens is not None:
                 windows[role] = facts.max_input_tokens
             if facts.max_tokens is not None:
@@ -45,7 +47,7 @@ class ModelChecks:
     async def types(self, types: Sequence[AgentType]) -> tuple[TypeRow, ...]:
         """The registry as the workflow knows it. Raises `ModelRefused`."""
         own = {one.model: f"the agent type {one.name!r} ({one.source})" for one in reversed(types) if one.model}
-        facts = {name: await self._check(name, whose) for name, whose in own.items()}
+        facts = dict(zip(own, await self._all(own.items()), strict=True))
         return tuple(
             TypeRow(
                 name=one.name,
@@ -59,10 +61,19 @@ class ModelChecks:
             for one in types
         )
 
-    async def _check(self, name: str, whose: str) -> ModelFacts:
+    async def _all(self, models: Iterable[tuple[str, str]]) -> list[ModelFacts]:
+        """Of each model and whose it is: what the API says, asked at once, and once of each model."""
+        models = list(models)
+        names = list(dict.fromkeys(name for name, _ in models))
+        answers = await asyncio.gather(*map(self.model.facts, names), return_exceptions=True)
+        told = dict(zip(names, answers, strict=True))
+        return [self._checked(told[name], name, whose) for name, whose in models]
+
+    def _checked(self, facts: ModelFacts | BaseException, name: str, whose: str) -> ModelFacts:
         settings = self.settings
         try:
-            facts = await self.model.facts(name)
+            if isinstance(facts, BaseException):
+                raise facts
         except ModelError as error:
             if error.fault.status == 404:
                 raise ModelRefused(

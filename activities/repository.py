@@ -33,6 +33,7 @@ from activities.working_tree import (
     ignore_rule,
     trailers_of,
 )
+from baton.breakers import StepChanges
 from baton.layout import PRIVATE_REPOSITORY
 
 __all__ = [
@@ -62,6 +63,7 @@ class PrivateRepository:
         self._environment = dict(os.environ if environment is None else environment)
         self._source = SourceRepository(self._environment)
         self.path = task_directory / PRIVATE_REPOSITORY
+        self._contents: dict[str, StepChanges] = {}
         self._kept: OrderedDict[str, tuple[str, TreeFacts]] = OrderedDict()
 
     async def inspect(self, source: str, base: str | None = None) -> SourceFacts:
@@ -103,7 +105,8 @@ class PrivateRepository:
         self._kept.pop(name, None)
         async with exclusive(self._directory / "locks" / f"open-{name}"), self._lock() as lock:
             await self._discard(path)
-            await self.git().holding(lock).output("update-ref", "-d", f"{THROWAWAY}/{name}")
+            if self._may_have(f"{THROWAWAY}/{name}"):
+                await self.git().holding(lock).output("update-ref", "-d", f"{THROWAWAY}/{name}")
 
     async def checkpoint(
         self,
@@ -156,6 +159,15 @@ class PrivateRepository:
         self._kept.pop(workspace.name, None)
         await self._open(workspace, self._tree(workspace).ref, None)
         await self._tree(workspace).reset(commit)
+
+    async def is_clean(self, workspace: Path, commit: str, facts: TreeFacts) -> bool:
+        """Whether the facts know that the workspace stands at this checkpoint, and a look at all of it finds no more.
+
+        It does not make sure of it for facts that know nothing: then the workspace is to be reset.
+        """
+        if facts.commit != commit or facts.found is None:
+            return False
+        return not await self._tree(workspace).anything(facts)
 
     async def changed_paths(
         self, workspace: Path, since: str | None = None, facts: TreeFacts | None = None
@@ -239,7 +251,8 @@ class PrivateRepository:
     ) -> MergeOutcome:
         """Put what `branches` changed on the result as one commit; see `ResultBranch.merge`."""
         async with exclusive(self._directory / "locks" / "merge") as lock:
-            return await ResultBranch(self.git().holding(lock)).merge(branches, subject, trailers, author, onto)
+            result = ResultBranch(self.git().holding(lock), self._contents)
+            return await result.merge(branches, subject, trailers, author, onto)
 
     async def set_result(self, commit: str) -> None:
         """Bring the result to this commit; what was on it beyond is put aside."""
@@ -248,7 +261,7 @@ class PrivateRepository:
 
     async def put_back(self, workspace: Path, commit: str) -> None:
         """Bring a workspace and its branch to this commit; what was on the branch beyond is put aside."""
-        reached, _ = await self.head(workspace)
+        reached = await self.last_checkpoint(workspace)
         if reached == commit:
             return
         await self.git().output("update-ref", f"{ASIDE}/{workspace.name}-{reached[:12]}", reached)
@@ -286,6 +299,11 @@ class PrivateRepository:
     @property
     def _result(self) -> ResultBranch:
         return ResultBranch(self.git())
+
+    def _may_have(self, ref: str) -> bool:
+        """Whether there may be such a ref; False for sure where no file names it."""
+        packed = self.path / "packed-refs"
+        return (self.path / ref).exists() or (packed.exists() and ref.encode() in packed.read_bytes())
 
     def _lock(self) -> AbstractAsyncContextManager[int]:
         return exclusive(self._directory / "locks" / "repository")

@@ -11,6 +11,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from activities.git import Git, GitError, path_text, split
+from activities.refs import loose
 from activities.source_repository import Identity
 from activities.tree_facts import parse_raw
 from activities.working_tree import Change, commit_message, trailers_of
@@ -52,7 +53,7 @@ class MergeOutcome(Stored):
 class Folded:
     """Branches merged one after the other onto the result, up to the first conflict; nothing refers to it yet.
 
-    `reached` is the merge of all before, `tree` what came out last: with markers where `conflicts` says.
+    `reached` is the merge of all before the last one, `tree` what came out last: with markers where `conflicts` says.
     `branch` is the one in conflict, `rest` those that come after it.
     """
 
@@ -67,12 +68,14 @@ class Folded:
 class ResultBranch:
     """Reads and moves the result. Callers of `merge` hold the lock of merges."""
 
-    def __init__(self, git: Git) -> None:
+    def __init__(self, git: Git, contents: dict[str, StepChanges] | None = None) -> None:
+        """`contents`: what commits of the result changed, as far as it was looked at; it is added to."""
         self._git = git
+        self._known = {} if contents is None else contents
 
     async def head(self) -> str:
         """The newest commit of the result."""
-        return await self._git.text("rev-parse", "--verify", RESULT)
+        return loose(self._git.cwd, RESULT) or await self._git.text("rev-parse", "--verify", RESULT)
 
     async def changes(self, before: str, after: str) -> list[Change]:
         """What differs between two commits, sorted by path."""
@@ -93,16 +96,16 @@ class ResultBranch:
         the head of which the caller knows; only what came after it can be this very merge, done before.
         """
         head = await self.head()
-        if done := await self._merged_before(trailers, onto or BASE):
+        if onto != head and (done := await self._merged_before(trailers, onto or BASE)):
             return await self._merged(MergeKind.ALREADY, done)
         folded = await self.fold(branches, subject, author)
         if folded.conflicts:
             conflicts = tuple(path_text(conflict.path) for conflict in folded.conflicts)
             return MergeOutcome(kind=MergeKind.CONFLICT, commit=head, conflicts=conflicts)
-        tree = folded.tree
-        if tree == await self._git.text("rev-parse", f"{head}^{{tree}}"):
+        unchanged = f"{head}^{{tree}}"
+        if folded.tree in {unchanged, await self._git.text("rev-parse", unchanged)}:
             return MergeOutcome(kind=MergeKind.NOTHING, commit=head)
-        commit = await self._commit(tree, (head,), commit_message(subject, trailers), author)
+        commit = await self._commit(folded.tree, (head,), commit_message(subject, trailers), author)
         # A lock of a git that was killed; under the lock of merges nobody else can hold it.
         (self._git.cwd / f"{RESULT}.lock").unlink(missing_ok=True)
         await self._git.output("update-ref", RESULT, commit, head)
@@ -123,7 +126,7 @@ class ResultBranch:
     async def fold(self, branches: Sequence[str], subject: str = "", author: Identity | None = None) -> Folded:
         """Merge the branches in their order onto the result, without moving it."""
         head = await self.head()
-        tree, reached = await self._git.text("rev-parse", f"{head}^{{tree}}"), head
+        tree, reached = f"{head}^{{tree}}", head
         for position, branch in enumerate(branches):
             merged = await self.merged_tree(reached, branch)
             if merged.conflicts:
@@ -132,7 +135,8 @@ class ResultBranch:
             # Merging needs commits: one in between for each further branch, which nothing refers to afterwards. Both
             # its parents are named, so that what two branches have in common is not merged twice.
             tree = merged.tree
-            reached = await self._commit(tree, (reached, f"refs/heads/{branch}"), subject, author)
+            if position + 1 < len(branches):
+                reached = await self._commit(tree, (reached, f"refs/heads/{branch}"), subject, author)
         return Folded(head, reached, tree)
 
     async def merged_tree(self, head: str, branch: str) -> MergedTree:
@@ -157,8 +161,8 @@ class ResultBranch:
 
     async def undoes(self, commit: str) -> dict[int, tuple[str, ...]]:
         """By earlier step: the paths that the step of this commit gave back the content they had before that step."""
-        steps = [(step, await self._contents(f"{name}^", name)) for name, step in await self._steps_before(commit)]
-        return undone(steps, await self._contents(f"{commit}^", commit))
+        steps = [(step, await self._contents(name)) for name, step in await self._steps_before(commit)]
+        return undone(steps, await self._contents(commit))
 
     async def _steps_before(self, commit: str) -> list[tuple[str, int]]:
         """The commits of earlier steps, newest first, with their numbers."""
@@ -170,14 +174,16 @@ class ResultBranch:
             found += [(name, int(step))] if step.isdigit() else []
         return found
 
-    async def _contents(self, before: str, after: str) -> StepChanges:
-        """By path the names of the contents before and after; empty where there is no file."""
-        raw = split(
-            await self._git.output("diff-tree", "-r", "--raw", "-z", "--no-renames", "--no-abbrev", before, after)
-        )
+    async def _contents(self, commit: str) -> StepChanges:
+        """By path the names of the contents before and after a commit; empty where there is no file."""
+        if (known := self._known.get(commit)) is not None:
+            return known
+        flags = ("-r", "--raw", "-z", "--no-renames", "--no-abbrev")
+        raw = split(await self._git.output("diff-tree", *flags, f"{commit}^", commit))
         entries = zip(raw[::2], raw[1::2], strict=True)
         names = {path_text(path): entry.decode().split()[2:4] for entry, path in entries}
-        return {path: (_content(old), _content(new)) for path, (old, new) in names.items()}
+        self._known[commit] = {path: (_content(old), _content(new)) for path, (old, new) in names.items()}
+        return self._known[commit]
 
     async def _changes_of(self, commit: str) -> tuple[Change, ...]:
         return tuple(await self.changes(f"{commit}^", commit))

@@ -3,6 +3,7 @@
 Everything else of it stays byte-identical: no lock, no index refresh, no hook, no maintenance, no FETCH_HEAD.
 """
 
+import asyncio
 import os
 import re
 from collections.abc import Mapping
@@ -79,19 +80,27 @@ class SourceRepository:
                 f"{source}: a branch named 'baton' exists and blocks the result branch baton/<task_id>: "
                 "rename it (git branch -m baton another-name)"
             )
-        modified, untracked, conflicted = await self._dirt(git)
+        dirt, branch, operation, shallow, identity, rules = await asyncio.gather(
+            self._dirt(git),
+            git.value("symbolic-ref", "--quiet", "--short", "HEAD"),
+            self._operation(git),
+            git.text("rev-parse", "--is-shallow-repository"),
+            self._identity(git),
+            self._ignore_rules(git),
+        )
+        modified, untracked, conflicted = dirt
         return SourceFacts(
             source=source,
             top_level=top_level,
             base_commit=base_commit,
-            branch=await git.value("symbolic-ref", "--quiet", "--short", "HEAD"),
+            branch=branch,
             modified=modified,
             untracked=untracked,
             conflicted=conflicted,
-            operation=await self._operation(git),
-            shallow=await git.text("rev-parse", "--is-shallow-repository") == "true",
-            identity=await self._identity(git),
-            ignore_rules=await self._ignore_rules(git),
+            operation=operation,
+            shallow=shallow == "true",
+            identity=identity,
+            ignore_rules=rules,
         )
 
     async def publish(self, top_level: Path, private: Path, task_id: str, commit: str) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from activities.folders import remove_tree
 from activities.git import Git, GitError, path_text, split
+from activities.refs import loose
 from activities.sealed_config import unseal
 from activities.tree_facts import MOST_NAMED, ChangeKind, TreeFacts, parse_raw, parse_status
 from baton.models import Stored
@@ -28,7 +29,6 @@ READY_FILE = "baton-ready"
 _GLOB = re.compile(r"[\\*?\[\]!# ]")
 LARGEST_BYTES = 500_000_000
 """Larger files are not committed: hashing one takes longer than a turn, and hosts of code refuse them."""
-_OBJECT_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _RAW = ("--raw", "-z", "--abbrev=64", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")
 _STATUS = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=all", "--")
 
@@ -86,14 +86,10 @@ class WorkingTree:
         (self.administration / READY_FILE).touch()
 
     async def last(self) -> str:
-        """The last checkpoint. A loose ref is read as the file it is: a turn asks often, and a process costs most."""
+        """The last checkpoint."""
         ref = self.ref
-        try:
-            text = (self.administration.parents[1] / ref).read_text("ascii").strip()
-        except (OSError, UnicodeDecodeError):
-            text = ""
-        if _OBJECT_NAME.fullmatch(text):
-            return text
+        if (commit := loose(self.administration.parents[1], ref)) is not None:
+            return commit
         return await self.git.text("rev-parse", "--verify", f"{ref}^{{commit}}")
 
     async def changes(self, since: str | None = None, facts: TreeFacts | None = None) -> list[Change]:
@@ -103,6 +99,11 @@ class WorkingTree:
         if since is not None and since != facts.commit:
             found = await self._since(since, found, facts)
         return [Change(path=path_text(path), kind=kind) for path, kind in sorted(found.items())]
+
+    async def anything(self, facts: TreeFacts) -> bool:
+        """Whether anything differs on disk from the last checkpoint, whoever wrote it."""
+        facts.found = None
+        return bool(await self._listed(facts) or facts.left_out)
 
     async def untracked(self) -> frozenset[str]:
         """Files, and whole folders as `name/`, that git neither tracks nor ignores."""
