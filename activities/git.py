@@ -5,12 +5,12 @@ conversion; output is read as bytes, separated by NUL.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
-from activities.programs import NOT_FOUND, Captured, capture
+from activities.programs import NOT_FOUND, Caller, Captured, Options, Result, capture, in_a_thread
 from baton.requirements import OLDEST_GIT
 
 TIME_LIMIT = timedelta(minutes=5)
@@ -33,6 +33,7 @@ _OVERRIDES = (
     "protocol.ext.allow=never",
     "log.showSignature=false",
 )
+_SETTINGS = tuple(part for override in _OVERRIDES for part in ("-c", override))
 # fmt: off
 _PASSED_ON = frozenset((
     "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CONFIG_HOME", "SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR",
@@ -79,29 +80,16 @@ class Git:
         output_limit_bytes: int | None = None,
     ) -> Captured:
         """Run git and give whatever comes. BadRepository when git itself is missing."""
-        settings = [part for override in _OVERRIDES for part in ("-c", override)]
-        limit = {} if output_limit_bytes is None else {"output_limit_bytes": output_limit_bytes}
-        captured = await capture(
-            ["git", "--no-pager", *settings, *self.options, *arguments],
-            cwd=self.cwd,
-            environment=self._environment(),
-            time_limit=time_limit,
-            stdin=stdin,
-            keep_open=self.keep_open,
-            **limit,
-        )
-        if captured.exit_code == NOT_FOUND:
-            raise BadRepository("git is not installed, or not on PATH: install it (Debian: apt-get install git)")
-        return captured
+        captured = await capture(self._argv(arguments), **self._options(stdin, time_limit, output_limit_bytes))
+        return _with_git(captured)
+
+    async def in_a_thread(self, work: Callable[["BlockingGit"], Result]) -> Result:
+        """What `work` gives, which calls git several times: one change of threads instead of one for each call."""
+        return await in_a_thread(lambda caller: work(BlockingGit(self, caller)))
 
     async def output(self, *arguments: str, stdin: bytes | None = None, time_limit: timedelta = TIME_LIMIT) -> bytes:
         """Stdout of a command that must succeed. GitError otherwise, or when there is more than memory should hold."""
-        captured = await self.call(*arguments, stdin=stdin, time_limit=time_limit)
-        if captured.exit_code != 0 or captured.timed_out:
-            raise GitError(arguments, captured)
-        if captured.left_out_bytes:
-            raise GitError(arguments, replace(captured, stderr=f"{captured.left_out_bytes} bytes too much output"))
-        return captured.stdout
+        return _whole(arguments, await self.call(*arguments, stdin=stdin, time_limit=time_limit))
 
     async def text(self, *arguments: str, stdin: bytes | None = None) -> str:
         """One value of a command that must succeed, without the line end."""
@@ -118,6 +106,15 @@ class Git:
         """The commit that `revision` names, or None."""
         return await self.value("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
 
+    def _argv(self, arguments: Sequence[str]) -> list[str]:
+        return ["git", "--no-pager", *_SETTINGS, *self.options, *arguments]
+
+    def _options(self, stdin: bytes | None, time_limit: timedelta, output_limit_bytes: int | None = None) -> Options:
+        options = Options(
+            cwd=self.cwd, environment=self._environment(), time_limit=time_limit, stdin=stdin, keep_open=self.keep_open
+        )
+        return options if output_limit_bytes is None else {**options, "output_limit_bytes": output_limit_bytes}
+
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in self.environment.items() if name in _PASSED_ON}
         kept |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "false"}
@@ -125,6 +122,38 @@ class Git:
         if self.own:
             kept |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
         return kept
+
+
+@dataclass(frozen=True)
+class BlockingGit:
+    """Git for `Git.in_a_thread`."""
+
+    git: Git
+    caller: Caller
+
+    def output(self, *arguments: str, stdin: bytes | None = None) -> bytes:
+        """As `Git.output`."""
+        options = self.git._options(stdin, TIME_LIMIT)
+        return _whole(arguments, _with_git(self.caller.capture(self.git._argv(arguments), **options)))
+
+    def text(self, *arguments: str, stdin: bytes | None = None) -> str:
+        """As `Git.text`."""
+        return self.output(*arguments, stdin=stdin).decode("utf-8", "replace").strip()
+
+
+def _with_git(captured: Captured) -> Captured:
+    if captured.exit_code == NOT_FOUND:
+        raise BadRepository("git is not installed, or not on PATH: install it (Debian: apt-get install git)")
+    return captured
+
+
+def _whole(arguments: Sequence[str], captured: Captured) -> bytes:
+    """All of the output of a command that succeeded. Raises GitError."""
+    if captured.exit_code != 0 or captured.timed_out:
+        raise GitError(arguments, captured)
+    if captured.left_out_bytes:
+        raise GitError(arguments, replace(captured, stderr=f"{captured.left_out_bytes} bytes too much output"))
+    return captured.stdout
 
 
 async def require_version(git: Git) -> None:

@@ -14,13 +14,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import IO
+from typing import IO, Required, TypedDict, TypeVar, Unpack
 
 from activities.output_buffer import READ_BYTES, OutputBuffer
 from activities.process_groups import GRACE_SECONDS, TAG_VARIABLE, ProcessGroup, end_group, has_members
@@ -33,7 +33,19 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126
 """Exit codes of shells for a program that is missing or cannot be started."""
 POLL_SECONDS = 0.1
 """How often a program that runs long is looked at: whether its caller still wants it."""
+Result = TypeVar("Result")
 _THREADS = ThreadPoolExecutor(max_workers=32, thread_name_prefix="programs")
+
+
+class Options(TypedDict, total=False):
+    """Of `Caller.capture`."""
+
+    cwd: Required[Path]
+    environment: Required[Mapping[str, str]]
+    time_limit: Required[timedelta]
+    stdin: bytes | None
+    output_limit_bytes: int
+    keep_open: Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -47,35 +59,66 @@ class Captured:
     left_out_bytes: int
 
 
-async def capture(
-    argv: Sequence[str],
-    *,
-    cwd: Path,
-    environment: Mapping[str, str],
-    time_limit: timedelta,
-    stdin: bytes | None = None,
-    output_limit_bytes: int = CAPTURE_LIMIT_BYTES,
-    keep_open: Sequence[int] = (),
-) -> Captured:
-    """Run a program. The beginning of its stdout is kept when it is over the limit; one that cannot be started is a
-    result (127, 126). `exit_code` is 128 + n after signal n.
+class Caller:
+    """Runs programs one after the other for `in_a_thread`. Blocks."""
 
-    `keep_open` are descriptors the program inherits: a lock's, so that the lock outlives us as long as it works.
-    Raises NotADirectoryError when `cwd` is no folder.
-    """
-    output = OutputBuffer(output_limit_bytes, head_only=True)
-    program = _Program(list(argv), cwd, environment, stdin, output, tuple(keep_open))
-    ending = asyncio.wrap_future(_THREADS.submit(program.run, time_limit.total_seconds()))
-    try:
-        exit_code = await asyncio.shield(ending)
-    finally:
-        # Only a caller that is cancelled comes here before the end.
-        program.stop()
-        with suppress(Exception):
-            await asyncio.shield(ending)
+    def __init__(self) -> None:
+        self._current: _Program | None = None
+        self._stopped = False
+        self.left: list[ProcessGroup] = []
+        """Groups of programs that ended and left something running."""
+
+    def capture(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        environment: Mapping[str, str],
+        time_limit: timedelta,
+        stdin: bytes | None = None,
+        output_limit_bytes: int = CAPTURE_LIMIT_BYTES,
+        keep_open: Sequence[int] = (),
+    ) -> Captured:
+        """Run a program. The beginning of its stdout is kept when it is over the limit; one that cannot be started is a
+        result (127, 126). `exit_code` is 128 + n after signal n.
+
+        `keep_open` are descriptors the program inherits: a lock's, so that the lock outlives us as long as it works.
+        Raises NotADirectoryError when `cwd` is no folder, CancelledError when nobody waits for it any more.
+        """
+        output = OutputBuffer(output_limit_bytes, head_only=True)
+        program = self._current = _Program(list(argv), cwd, environment, stdin, output, tuple(keep_open))
+        if self._stopped:
+            raise CancelledError
+        exit_code = program.run(time_limit.total_seconds())
         if program.left_something:
-            await end_group(ProcessGroup(group_id=program.process_id, started_at=0.0, tag=program.tag))
-    return Captured(exit_code, output.data(), program.errors.text(), program.timed_out, output.left_out_bytes)
+            self.left.append(ProcessGroup(group_id=program.process_id, started_at=0.0, tag=program.tag))
+        return Captured(exit_code, output.data(), program.errors.text(), program.timed_out, output.left_out_bytes)
+
+    def stop(self) -> None:
+        """End the program that runs, and start no other."""
+        self._stopped = True
+        if self._current is not None:
+            self._current.stop()
+
+
+async def in_a_thread(work: Callable[[Caller], Result]) -> Result:
+    """What `work` gives, which may run several programs in a row. It is over when this is, even by cancellation."""
+    caller = Caller()
+    ending = asyncio.wrap_future(_THREADS.submit(work, caller))
+    try:
+        return await asyncio.shield(ending)
+    finally:
+        if not ending.done():
+            caller.stop()
+            with suppress(Exception, CancelledError):
+                await asyncio.shield(ending)
+        for group in caller.left:
+            await end_group(group)
+
+
+async def capture(argv: Sequence[str], **options: Unpack[Options]) -> Captured:
+    """`Caller.capture` of one program, without blocking."""
+    return await in_a_thread(lambda caller: caller.capture(argv, **options))
 
 
 @dataclass

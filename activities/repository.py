@@ -317,7 +317,7 @@ class PrivateRepository:
         """Make the workspace unless a healthy one is there."""
         tree = self._tree(path)
         async with exclusive(self._directory / "locks" / f"open-{path.name}") as lock:
-            if await asyncio.to_thread(tree.healthy, ref):
+            if tree.healthy(ref):
                 return
             self._kept.pop(path.name, None)
             async with self._lock() as repository_lock:

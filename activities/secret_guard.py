@@ -69,11 +69,12 @@ class SecretGuard:
         if not self._unread:
             return
         self._unread = False
+        await asyncio.to_thread(self._learn)
+
+    def _learn(self) -> None:
+        found = secret_files_below(self._root)
         if self._at_start is None:
-            outside = await asyncio.to_thread(secret_files_below, *self._readable)
-            self._outside = self._outside.union(*outside.values())
-        found = await asyncio.to_thread(secret_files_below, self._root)
-        if self._at_start is None:
+            self._outside = self._outside.union(*secret_files_below(*self._readable).values())
             self._at_start = {os.path.relpath(path, self._root): values for path, values in found.items()}
         self._values = self._values.union(self._outside, *found.values())
 
@@ -97,12 +98,8 @@ class SecretGuard:
         await self.learn()
         if not self._values:
             return []
-        found = []
-        for path in paths:
-            secrets = await asyncio.to_thread(self._secrets_of, path)
-            if await self.barred(path, secrets):
-                found.append(path)
-        return found
+        held = await asyncio.to_thread(lambda: {path: self._secrets_of(path) for path in paths})
+        return [path for path, secrets in held.items() if await self.barred(path, secrets)]
 
     def _secrets_of(self, path: str) -> frozenset[str]:
         secrets, place = known(self._values), self._root / path

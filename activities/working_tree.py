@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from activities.folders import remove_tree
-from activities.git import Git, GitError, path_text, split
+from activities.git import BlockingGit, Git, GitError, path_text, split
 from activities.refs import loose
 from activities.sealed_config import unseal
 from activities.tree_facts import MOST_NAMED, ChangeKind, TreeFacts, parse_raw, parse_status
@@ -147,17 +147,20 @@ class WorkingTree:
             put = {os.fsdecode(path): path for path, kind in changes.items() if kind is not ChangeKind.DELETED}
             for path in await barred(put):
                 del changes[put[path]]
+        new = await self.git.in_a_thread(lambda git: self._commit(git, changes, last, message))
+        facts.committed(changes, new, self._index())
+        return new
+
+    def _commit(self, git: BlockingGit, changes: Mapping[bytes, ChangeKind], last: str, message: str) -> str:
+        tree = f"{last}^{{tree}}"
         if changes:
             # Removals first: a folder may have become a file.
             ordered = sorted(changes, key=lambda path: (changes[path] is not ChangeKind.DELETED, path))
             flags = ("--add", "--remove", "--replace", "-z", "--stdin")
-            await self.git.output("update-index", *flags, stdin=b"".join(path + b"\0" for path in ordered))
-            tree = await self.git.text("write-tree")
-        else:
-            tree = f"{last}^{{tree}}"
-        new = await self.git.text("commit-tree", tree, "-p", last, "-F", "-", stdin=message.encode())
-        await self._move(new, last)
-        facts.committed(changes, new, self._index())
+            git.output("update-index", *flags, stdin=b"".join(path + b"\0" for path in ordered))
+            tree = git.text("write-tree")
+        new = git.text("commit-tree", tree, "-p", last, "-F", "-", stdin=message.encode())
+        git.output("update-ref", "--stdin", stdin=self._moving(new, last))
         return new
 
     async def reset(self, commit: str | None = None) -> None:
@@ -166,7 +169,8 @@ class WorkingTree:
         wanted = commit or last
         unseal(self.administration.parents[1], self.administration)
         self._remove_stale_locks()
-        await self._move(wanted, last)
+        moving = self._moving(wanted, last)
+        await self.git.output("update-ref", "--stdin", stdin=moving)
         await self.git.output("read-tree", "--reset", "-u", wanted)
         try:
             await self.git.output("clean", "-f", "-d", "-q")
@@ -216,12 +220,13 @@ class WorkingTree:
         for name in ("index.lock", "HEAD.lock"):
             (self.administration / name).unlink(missing_ok=True)
 
-    async def _move(self, new: str, old: str) -> None:
+    def _moving(self, new: str, old: str) -> bytes:
+        """The transaction that makes `new` the last checkpoint, for `update-ref --stdin`."""
         (self.administration.parents[1] / f"{self.ref}.lock").unlink(missing_ok=True)
         transaction = f"option no-deref\nupdate HEAD {new}\n"
         if new != old:
             transaction += f"update {self.ref} {new} {old}\n"
-        await self.git.output("update-ref", "--stdin", stdin=transaction.encode())
+        return transaction.encode()
 
     async def _listed(self, facts: TreeFacts) -> dict[bytes, ChangeKind]:
         """Changed paths, without those that are left out, with the index at the last checkpoint."""
