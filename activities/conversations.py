@@ -4,6 +4,7 @@ A node is immutable and named by its content; a small cache keeps the newest con
 turn reads one node, not all of them.
 """
 
+import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 
@@ -33,11 +34,12 @@ class Conversation:
 
 
 class Conversations:
-    """Reads and writes conversations of one task."""
+    """Reads and writes conversations of one task, from any thread."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: OrderedDict[str, Conversation] = OrderedDict()
+        self._lock = threading.Lock()
 
     def start(self, opening: Opening) -> str:
         """Store a root node; returns the head."""
@@ -46,24 +48,23 @@ class Conversations:
         return head
 
     def add(self, conversation: Conversation, turn: Turn) -> str:
-        """Store the next node; returns the new head."""
+        """Store the next node; returns the new head. The conversation up to the turn's parent is known no longer."""
         head = self._store.put(canonical_json(turn.model_dump(mode="json")))
         facts = conversation.facts.after(TurnFacts.model_validate(turn.facts))
-        self._remember(head, Conversation(conversation.opening, (*conversation.turns, turn), facts))
+        self._remember(head, Conversation(conversation.opening, (*conversation.turns, turn), facts), turn.parent)
         return head
 
     def load(self, head: str) -> Conversation:
         """The conversation that ends in `head`. Raises `LostBlobError` when a node is missing or damaged."""
         newer: list[Turn] = []
         name = head
-        while name not in self._known:
+        while (conversation := self._known.get(name)) is None:
             node = self.node(name)
             if isinstance(node, Opening):
-                self._remember(name, Conversation(node, (), AgentFacts(items=node.items)))
+                conversation = Conversation(node, (), AgentFacts(items=node.items))
                 break
             newer.append(node)
             name = node.parent
-        conversation = self._known[name]
         facts = fold(conversation.facts, (TurnFacts.model_validate(turn.facts) for turn in reversed(newer)))
         conversation = Conversation(conversation.opening, (*conversation.turns, *reversed(newer)), facts)
         self._remember(head, conversation)
@@ -76,8 +77,10 @@ class Conversations:
         except ValueError as error:
             raise LostBlobError(f"blob {name} is no conversation node") from error
 
-    def _remember(self, head: str, conversation: Conversation) -> None:
-        self._known[head] = conversation
-        self._known.move_to_end(head)
-        while len(self._known) > CONVERSATIONS_KEPT:
-            self._known.popitem(last=False)
+    def _remember(self, head: str, conversation: Conversation, parent: str = "") -> None:
+        with self._lock:
+            self._known.pop(parent, None)
+            self._known[head] = conversation
+            self._known.move_to_end(head)
+            while len(self._known) > CONVERSATIONS_KEPT:
+                self._known.popitem(last=False)

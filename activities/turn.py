@@ -142,7 +142,7 @@ class Turns:
                 raise ApplicationError(str(error), type=CONVERSATION_LOST, non_retryable=True) from error
             except ModelError as error:
                 raise error.fault.error(error.lost) from error
-            return TurnOutcome.model_validate_json(folder.store.enter(f"{key}/outcome", _json(outcome)))
+            return TurnOutcome.model_validate_json(await _entered(folder, f"{key}/outcome", outcome))
 
     async def _transact(self, attempt: _Attempt) -> TurnOutcome:
         conversation = attempt.folder.conversations.load(attempt.request.head)
@@ -196,7 +196,7 @@ class Turns:
             raise
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         paid = _Paid(user=user, response=response, at=at, seconds=attempt.trace.seconds, lost=lost.total())
-        paid = _Paid.model_validate_json(folder.store.enter(f"{attempt.key}/response", _json(paid)))
+        paid = _Paid.model_validate_json(await _entered(folder, f"{attempt.key}/response", paid))
         attempt.trace.model_answered(paid.response, paid.seconds, paid.at)
         return paid
 
@@ -247,7 +247,7 @@ class Turns:
             facts=work.facts.model_dump(mode="json"),
             extra_usage=work.extra_usage + paid.lost,
         )
-        head = folder.conversations.add(conversation, node)
+        head = await asyncio.to_thread(folder.conversations.add, conversation, node)
         commit = request.commit
         if attempt.writes and (calls(paid.response) or work.facts.written):
             commit = await folder.repository.checkpoint(
@@ -314,5 +314,6 @@ def _outcome(applied: _Applied, seconds: float) -> TurnOutcome:
     )
 
 
-def _json(value: Stored) -> bytes:
-    return value.model_dump_json().encode()
+async def _entered(folder: TaskFolder, key: str, value: Stored) -> bytes:
+    """The journal's entry, for which the disk is waited for aside: other agents go on."""
+    return await asyncio.to_thread(folder.store.enter, key, value.model_dump_json().encode())

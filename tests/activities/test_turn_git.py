@@ -1,14 +1,13 @@
 """What a turn asks git: only what may have changed, and the checkpoint holds what it would hold after a look at all."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agents_bench import Agent, Bench, MakeBench, call, does, git, says
 
-import activities.git
-from activities.programs import capture
+from activities.programs import Caller, Captured
 from activities.tree_facts import ChangeKind, TreeFacts, parse_status
 
 Calls = Callable[[], list[str]]
@@ -22,11 +21,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Calls:
     """Git's commands since the last look."""
     found: list[str] = []
 
-    async def counted(argv: list[str], **options: Any) -> Any:
+    def counted(caller: Caller, argv: Sequence[str], **options: Any) -> Captured:
         found.append(next(word for word in argv[2:] if not word.startswith("-") and "=" not in word))
-        return await capture(argv, **options)
+        return capture(caller, argv, **options)
 
-    monkeypatch.setattr(activities.git, "capture", counted)
+    capture = Caller.capture
+    monkeypatch.setattr(Caller, "capture", counted)
 
     def look() -> list[str]:
         seen = found.copy()
