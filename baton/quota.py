@@ -13,8 +13,10 @@ from typing import Literal
 
 from baton.models import Stored
 
-FIRST_WINDOW = 4.0
+FIRST_WINDOW = 8.0
 """A sudden fan-out draws acceleration limits, so an account begins with so many calls at once."""
+WINDOW_AFTER_WALL = 4.0
+"""With so many it goes on after a time in which everything was refused."""
 WIDEST_WINDOW = 256.0
 FIRST_BACK_OFF = timedelta(seconds=1)
 LONGEST_BACK_OFF = timedelta(seconds=60)
@@ -109,7 +111,7 @@ class RateView:
         """The provider took a call, and begins to answer; after a wall it goes on as at first."""
         if not self.probing:
             return self
-        return replace(self, probing=False, window=max(self.window, FIRST_WINDOW))
+        return replace(self, probing=False, window=max(self.window, WINDOW_AFTER_WALL))
 
     def succeeded(self) -> "RateView":
         """A call was answered."""

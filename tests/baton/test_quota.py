@@ -12,6 +12,7 @@ from baton.quota import (
     LONGEST_BACK_OFF,
     LONGEST_PAUSE,
     WIDEST_WINDOW,
+    WINDOW_AFTER_WALL,
     Left,
     Pause,
     RateView,
@@ -72,7 +73,7 @@ def test_it_opens_with_success_and_closes_with_refusals() -> None:
     assert once.window == view.window / 2
     twice, _ = once.refused(None, (), NOW + LONGEST_BACK_OFF, 0)
     assert (twice.window, twice.threshold) == (1, WIDEST_WINDOW)
-    assert twice.accepted().window == FIRST_WINDOW
+    assert twice.accepted().window == WINDOW_AFTER_WALL
     assert once.accepted().window == view.window / 2
 
 
