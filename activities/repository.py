@@ -22,6 +22,7 @@ from activities.resolution import Resolutions
 from activities.result_branch import ASIDE, MergeKind, MergeOutcome, ResultBranch
 from activities.sealed_config import seal, seal_as_made, unseal
 from activities.source_repository import Identity, SourceFacts, SourceRepository
+from activities.spare_checkouts import SpareCheckouts
 from activities.tree_facts import TreeFacts
 from activities.working_tree import (
     TRAILER_RESULT,
@@ -64,6 +65,7 @@ class PrivateRepository:
         self._source = SourceRepository(self._environment)
         self.path = task_directory / PRIVATE_REPOSITORY
         self._contents: dict[str, StepChanges] = {}
+        self._spares = SpareCheckouts(task_directory / "spares")
         self._kept: OrderedDict[str, tuple[str, TreeFacts]] = OrderedDict()
 
     async def inspect(self, source: str, base: str | None = None) -> SourceFacts:
@@ -104,9 +106,15 @@ class PrivateRepository:
         path = self.workspace_path(name)
         self._kept.pop(name, None)
         async with exclusive(self._directory / "locks" / f"open-{name}"), self._lock() as lock:
+            await asyncio.to_thread(self._spares.take_in, path, self._tree(path).administration)
             await self._discard(path)
             if self._may_have(f"{THROWAWAY}/{name}"):
                 await self.git().holding(lock).output("update-ref", "-d", f"{THROWAWAY}/{name}")
+
+    async def remove_spares(self) -> None:
+        """Remove what is kept of closed workspaces for new ones."""
+        async with self._lock():
+            await asyncio.to_thread(self._spares.remove)
 
     async def checkpoint(
         self,
@@ -320,14 +328,27 @@ class PrivateRepository:
             if tree.healthy(ref):
                 return
             self._kept.pop(path.name, None)
-            async with self._lock() as repository_lock:
-                git = self.git().holding(lock, repository_lock)
-                await self._discard(path)
-                start = await self._start(git, ref, at_commit)
-                path.parent.mkdir(exist_ok=True)
-                # Adding worktrees side by side races inside git; the checkout itself, which takes long, does not.
-                await git.output("worktree", "add", "--detach", "--no-checkout", "--quiet", str(path), start)
-            await tree.furnish(ref, start, lock)
+            if not await self._make(path, ref, at_commit, lock, from_spare=True):
+                await self._make(path, ref, at_commit, lock, from_spare=False)
+
+    async def _make(self, path: Path, ref: str, at_commit: str | None, lock: int, *, from_spare: bool) -> bool:
+        """Make a workspace; False when it was begun with the files of a spare one that are of no use."""
+        tree = self._tree(path)
+        async with self._lock() as repository_lock:
+            git = self.git().holding(lock, repository_lock)
+            await self._discard(path)
+            start = await self._start(git, ref, at_commit)
+            path.parent.mkdir(exist_ok=True)
+            # Adding worktrees side by side races inside git; the checkout itself, which takes long, does not.
+            await git.output("worktree", "add", "--detach", "--no-checkout", "--quiet", str(path), start)
+            used = from_spare and await asyncio.to_thread(self._spares.hand_out, path, tree.administration)
+        try:
+            await tree.furnish(ref, start, lock, used=used)
+        except GitError:
+            if not used:
+                raise
+            return False
+        return True
 
     async def _start(self, git: Git, ref: str, at_commit: str | None) -> str:
         if (checkpoint := await git.commit(ref)) is not None:

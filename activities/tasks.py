@@ -178,6 +178,7 @@ class TaskWork:
                 async with workspace_lock(folder.lock_path(name)):
                     await folder.repository.close_workspace(name)
             await asyncio.to_thread(remove_tree, folder.downloads)
+            await folder.repository.remove_spares()
         progress = await asyncio.to_thread(folder.state.current)
         await tell_end(folder, Closed(str(progress.status.state) if progress is not None else "over"))
         self._tasks.forget(request.task_id)

@@ -9,7 +9,7 @@ import asyncio
 import os
 import re
 import stat
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from activities.folders import remove_tree
 from activities.git import BlockingGit, Git, GitError, path_text, split
 from activities.refs import loose
 from activities.sealed_config import unseal
+from activities.spare_checkouts import remember
 from activities.tree_facts import MOST_NAMED, ChangeKind, TreeFacts, parse_raw, parse_status
 from baton.models import Stored
 
@@ -79,10 +80,20 @@ class WorkingTree:
             link.write_text(wanted, "utf-8")
         return True
 
-    async def furnish(self, ref: str, commit: str, lock: int) -> None:
-        """Check out `commit` in a workspace that git just added, and mark it complete."""
+    async def furnish(self, ref: str, commit: str, lock: int, *, used: bool = False) -> None:
+        """Check out `commit` in a workspace that git just added, and mark it complete.
+
+        `used`: there are files of another workspace, and the index of its checkout. GitError when they stay.
+        """
         (self.administration / REF_FILE).write_text(ref, "utf-8")
-        await self.git.holding(lock).output("read-tree", "--reset", "-u", commit)
+        git = self.git.holding(lock)
+        if used:
+            # First, so that no folder is a link that leads to files which go.
+            await git.output("clean", "-ffdxq")
+        await git.output("read-tree", "--reset", "-u", commit)
+        if used:
+            await git.output("diff-files", "--quiet", "--ignore-submodules=all")
+        await asyncio.to_thread(remember, self.path, self.administration)
         (self.administration / READY_FILE).touch()
 
     async def last(self) -> str:
@@ -154,10 +165,14 @@ class WorkingTree:
     def _commit(self, git: BlockingGit, changes: Mapping[bytes, ChangeKind], last: str, message: str) -> str:
         tree = f"{last}^{{tree}}"
         if changes:
+            gone = [path for path, kind in changes.items() if kind is ChangeKind.DELETED]
+            if beyond := self._beyond_links(gone):
+                # Git refuses to look for them there, and need not.
+                git.output("update-index", "--force-remove", "-z", "--stdin", stdin=_lines(beyond))
             # Removals first: a folder may have become a file.
-            ordered = sorted(changes, key=lambda path: (changes[path] is not ChangeKind.DELETED, path))
+            ordered = [*sorted({*gone} - {*beyond}), *sorted(changes.keys() - gone)]
             flags = ("--add", "--remove", "--replace", "-z", "--stdin")
-            git.output("update-index", *flags, stdin=b"".join(path + b"\0" for path in ordered))
+            git.output("update-index", *flags, stdin=_lines(ordered))
             tree = git.text("write-tree")
         new = git.text("commit-tree", tree, "-p", last, "-F", "-", stdin=message.encode())
         git.output("update-ref", "--stdin", stdin=self._moving(new, last))
@@ -279,6 +294,13 @@ class WorkingTree:
             return f"larger than {LARGEST_BYTES // 10**6} MB"
         return None if os.access(place, os.R_OK) else "not readable"
 
+    def _beyond_links(self, paths: Sequence[bytes]) -> list[bytes]:
+        """Those of these paths where a folder has become a link."""
+        root = os.fsencode(self.path)
+        folders = {folder for path in paths for folder in _folders_above(path)}
+        links = {folder for folder in folders if os.path.islink(root + b"/" + folder)}  # noqa: PTH114
+        return sorted(path for path in paths if links.intersection(_folders_above(path))) if links else []
+
     def _why_not_link(self, place: bytes) -> str | None:
         if os.readlink(place).startswith(b"/"):  # noqa: PTH115
             return "a link to an absolute path"
@@ -290,6 +312,15 @@ class WorkingTree:
 def ignore_rule(path: str) -> str:
     """The line of an ignore file that means this path and no other."""
     return "/" + _GLOB.sub(r"\\\g<0>", path)
+
+
+def _folders_above(path: bytes) -> list[bytes]:
+    parts = path.split(b"/")
+    return [b"/".join(parts[:end]) for end in range(1, len(parts))]
+
+
+def _lines(paths: Iterable[bytes]) -> bytes:
+    return b"".join(path + b"\0" for path in paths)
 
 
 def commit_message(subject: str, trailers: Mapping[str, str]) -> str:

@@ -570,6 +570,16 @@ async def test_files_folders_and_links_that_change_places(opened):
     assert (workspace / "a.txt").is_file()
 
 
+async def test_a_folder_that_became_a_link_is_committed(opened):
+    private, workspace, base = opened
+    (workspace / "src").rename(workspace / "moved")
+    (workspace / "src").symlink_to("moved")
+    commit = await private.checkpoint(workspace, "turn", {})
+    found = kinds(await private.changed_between(base, commit))
+    assert found == {"moved/c.py": "added", "src": "added", "src/c.py": "deleted"}
+    assert await private.changed_paths(workspace) == []
+
+
 async def test_a_folder_that_became_a_link_outside_is_put_back_without_touching_the_outside(opened, tmp_path):
     private, workspace, _ = opened
     outside = tmp_path / "outside"
