@@ -25,6 +25,7 @@ from baton.durations import format_duration
 from baton.failures import Observed, Outcome, details_of, failure_fields
 from baton.findings import SUMMARY_CHARACTERS, GateKind, GateOutcome, GateResult, GateSpec
 from baton.gate_output import found_no_tests, observe, without_colour
+from baton.missing_modules import REMEDY
 from baton.redaction import redacted
 
 __all__ = ["Gates", "Runner", "discover", "masking"]
@@ -35,6 +36,7 @@ _KILLED = 128 + 9
 _TESTING_KINDS = frozenset((GateKind.TEST, GateKind.COVERAGE, GateKind.CUSTOM))
 _IMPORTING_KINDS = frozenset((GateKind.TEST, GateKind.COVERAGE, GateKind.CUSTOM))
 _NO_MODULE = re.compile(r"^\S*(?:python|pypy)\S*: No module named (?P<name>\S+)$", re.MULTILINE)
+_OWN_REPORT = re.compile(r"--junit-?xml[= ](?P<path>[\w.-][\w./-]*)")
 _NPX_MISSING = re.compile(r"npx canceled due to missing packages and no YES option: \[\"(?P<name>@?[^\"@]+)")
 _PYTEST_ERROR = re.compile(r"^(?:[\w ./-]+: error|ERROR): (?!usage:)(?P<said>\S.{0,200})", re.MULTILINE)
 _PYTEST_REASONS = {
@@ -118,6 +120,7 @@ class Gates:
             options = f"{seen.get('PYTEST_ADDOPTS', '')} --continue-on-collection-errors --junitxml={report}".strip()
             seen |= {"CI": "true", "PYTEST_ADDOPTS": options}
             command = spec.command
+            reports = (report, *_named_report(command, workspace))
             if only:
                 command, seen = choose(only, command, seen, Path(scratch))
             inside = replace(sandbox, writable=(*sandbox.writable, Path(scratch))) if sandbox else None
@@ -130,7 +133,7 @@ class Gates:
                 on_start=on_start,
                 sandbox=inside,
             )
-            done, observed = await asyncio.to_thread(_observed, done, report, workspace, self._secrets)
+            done, observed = await asyncio.to_thread(_observed, done, reports, workspace, self._secrets)
         return Examined(_judged(spec, done, observed), observed, own_modules(workspace))
 
 
@@ -145,15 +148,26 @@ def masking(secrets: frozenset[str]) -> Runner:
 
 
 def _observed(
-    done: CommandResult, report: Path, workspace: Path, secrets: frozenset[str]
+    done: CommandResult, reports: Sequence[Path], workspace: Path, secrets: frozenset[str]
 ) -> tuple[CommandResult, Observed]:
     """The run with paths as they are in every workspace, and what it saw: its JUnit file, else its output."""
     done = _without_place(done, workspace)
-    cases = read_cases(report, workspace, secrets)
+    cases = next((cases for path in reports if (cases := read_cases(path, workspace, secrets)) is not None), None)
     if cases is None:
         return done, observe(done.output)
     # One command may run tests and checkers.
     return done, Observed(cases=cases, findings=diagnostics(without_colour(done.output)) or ())
+
+
+def _named_report(command: str, workspace: Path) -> tuple[Path, ...]:
+    """Where the command itself has pytest write its report: that counts more than what we ask for."""
+    named = _OWN_REPORT.search(command)
+    place = workspace / named["path"] if named else workspace
+    if named is None or ".." in place.parts or not place.resolve().is_relative_to(workspace.resolve()):
+        return ()
+    if place.is_file():
+        place.unlink()
+    return (place,)
 
 
 def _judged(spec: GateSpec, done: CommandResult, seen: Observed) -> GateResult:
@@ -183,9 +197,9 @@ def _why_inconclusive(spec: GateSpec, done: CommandResult, seen: Observed) -> st
     if done.exit_code == _KILLED:
         return "it was killed (signal 9), perhaps because memory ran out"
     if done.exit_code != 0 and (missing := _NO_MODULE.search(done.output)):
-        return f"{missing['name']} is not installed for the Python it uses: {missing[0]}"
+        return f"{missing['name']} is not installed for the Python it uses: {missing[0]}; {REMEDY}"
     if done.exit_code != 0 and (missing := _NPX_MISSING.search(done.output)):
-        return f"{missing['name']} is not installed in node_modules"
+        return f"{missing['name']} is not installed in node_modules; {REMEDY}"
     if ("pytest" in spec.command or seen.cases is not None) and done.exit_code in _PYTEST_REASONS:
         told = _PYTEST_ERROR.search(done.output)
         return _PYTEST_REASONS[done.exit_code] + (f": {told['said']}" if told else "")

@@ -73,6 +73,14 @@ async def test_pytest_names_failures_and_a_new_one_is_told_from_three_known(work
     assert GateResult.model_validate_json(fixed.model_dump_json()) == fixed
 
 
+async def test_a_report_that_the_command_names_itself_is_read(workspace, environment):
+    put(workspace, {"test_a.py": "def test_bad(): assert 0\n", "out/report.xml": "stale"})
+    result = await outcome("python3 -m pytest -q --junitxml=out/report.xml", workspace, environment)
+    assert (result.tests, result.failures) == (1, ("test_a::test_bad",))
+    none = await outcome("true --junitxml=out/report.xml", workspace, environment)
+    assert (none.outcome, none.tests) == (GateOutcome.PASSED, None), "what an earlier run left says nothing"
+
+
 async def test_a_broken_import_is_a_failure_and_not_inconclusive(workspace, environment):
     put(workspace, {"test_a.py": "import nothing_like_it\n"})
     result = await outcome("python3 -m pytest -q", workspace, environment)
