@@ -27,7 +27,7 @@ from activities.reopening import CannotResume, reopen
 from activities.repository import BadRepository, SourceFacts
 from activities.settings_files import confirmed_at, layers_for
 from activities.survey import survey
-from activities.task_folder import TaskFolder, TaskRecord, Tasks
+from activities.task_folder import GIT_CONFIGURATION, TaskFolder, TaskRecord, Tasks
 from activities.task_telemetry import task_ended
 from baton.findings import GateKind, GateSpec
 from baton.messages import (
@@ -217,6 +217,7 @@ class Opening:
             Artifacts(artifacts).create()
         except OSError as error:
             raise BadInputError(f"the artifacts folder {artifacts} cannot be made: {error.strerror}") from error
+        (folder.path / GIT_CONFIGURATION).write_text(facts.identity.as_configuration(), encoding="utf-8")
         folder.write_record(record)
         if request.input.traceparent and caller_of(request.input.traceparent) is None:
             logger.warning("the traceparent of %s is no W3C header; its trace is its own", request.task_id)

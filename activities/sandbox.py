@@ -32,6 +32,8 @@ class Sandbox:
     """How to wrap a command. `readable` and `writable` name what it needs beside the workspace; `hidden` are folders
     that look empty but for these: where credentials and other tasks lie.
 
+    `git_configuration` stands in for the system's, so that git knows who the user is though their own is hidden.
+
     Put the private repository and the user's checkout into `readable`: without them `git` and a project's own virtual
     environment do not work when they lie in the home folder.
     """
@@ -40,6 +42,7 @@ class Sandbox:
     readable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
     hidden: tuple[Path, ...] = ()
+    git_configuration: Path | None = None
 
     def argv(self, argv: Sequence[str], workspace: Path, environment: Mapping[str, str]) -> list[str]:
         """`argv`, to be run inside the sandbox with `workspace` as its writable working folder."""
@@ -50,6 +53,9 @@ class Sandbox:
             wrapped += ["--tmpfs", path]
         for readable in [*_toolchains(home), *_programs(environment, home), *self.readable, *map(Path, _RUN_KEPT)]:
             wrapped += ["--ro-bind-try", str(readable), str(readable)]
+        if self.git_configuration is not None and self.git_configuration.is_file():
+            place = str(self.git_configuration)
+            wrapped += ["--ro-bind", place, place, "--setenv", "GIT_CONFIG_SYSTEM", place]
         for writable in [*self.writable, workspace]:
             wrapped += ["--bind", str(writable), str(writable)]
         return [*wrapped, "--setenv", "TMPDIR", "/tmp", "--chdir", str(workspace), "--", *argv]  # noqa: S108

@@ -26,6 +26,11 @@ class Identity(Stored):
     name: str = FALLBACK_NAME
     email: str = FALLBACK_EMAIL
 
+    def as_configuration(self) -> str:
+        """A configuration file of git that says it, beside what the system's says."""
+        name, email = (value.replace("\\", "\\\\").replace('"', '\\"') for value in (self.name, self.email))
+        return f'[include]\n\tpath = /etc/gitconfig\n[user]\n\tname = "{name}"\n\temail = "{email}"\n'
+
 
 class SourceFacts(Stored):
     """The user's repository at the start. `top_level` is None for a URL; counts are of files git sees."""

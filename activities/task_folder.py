@@ -21,6 +21,9 @@ from baton.names import task_id_fault
 from baton.plan import Plan
 from baton.settings import PermissionRules
 
+GIT_CONFIGURATION = "gitconfig"
+"""What git inside the sandbox knows of the user: name and address."""
+
 
 class TaskRecord(Stored):
     """What `open_task` settled once and for all; `task.json`."""
@@ -130,7 +133,12 @@ def sandbox_for(folder: TaskFolder, sandbox: Sandbox | None) -> Sandbox | None:
         return None
     readable = [folder.repository.path, *([folder.checkout] if folder.checkout else [])]
     hidden = (*sandbox.hidden, folder.path.parent.parent)
-    return replace(sandbox, readable=(*sandbox.readable, *readable), hidden=hidden)
+    return replace(
+        sandbox,
+        readable=(*sandbox.readable, *readable),
+        hidden=hidden,
+        git_configuration=folder.path / GIT_CONFIGURATION,
+    )
 
 
 class Tasks:

@@ -6,6 +6,7 @@ import pytest
 
 from activities.commands import Sandbox, find_sandbox
 from activities.preparing import faults, prepare
+from activities.source_repository import Identity
 from tests.activities.test_gates import environment, put, workspace
 
 __all__ = ["environment", "workspace"]
@@ -88,6 +89,20 @@ async def test_set_up_in_the_sandbox_shares_what_it_fetched(tmp_path, workspace,
         assert done.failure is None, done.output
     assert (workspace / "seen").read_text() == "fetched\nfetched\n"
     assert (downloads / "pip" / "wheel").exists()
+
+
+async def test_git_in_the_sandbox_knows_the_user_and_tests_may_say_otherwise(tmp_path, workspace, environment):
+    if (program := await find_sandbox()) is None:
+        pytest.skip("bubblewrap does not work here")
+    configuration = tmp_path / "state" / "gitconfig"
+    configuration.parent.mkdir()
+    configuration.write_text(Identity(name='Ada "the\\first" Lovelace', email="ada@example.org").as_configuration())
+    sandbox = Sandbox(program, hidden=(tmp_path / "state",), git_configuration=configuration)
+    commit = "git -C x commit -q --allow-empty -m y && git -C x log -1 --format=%an >> said"
+    commands = ["git init -q x", f"{commit} && git config --global user.name Grace && {commit}"]
+    done = await prepare(workspace, commands, [], None, {**environment, "HOME": str(tmp_path)}, sandbox=sandbox)
+    assert done.failure is None, done.output
+    assert (workspace / "said").read_text() == 'Ada "the\\first" Lovelace\nGrace\n'
 
 
 def test_what_cannot_be_copied_is_a_warning(tmp_path: Path) -> None:
