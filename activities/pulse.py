@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from temporalio import activity
 
-BEAT_SECONDS = 2.0
+BEAT_SECONDS = 1.0
 MODEL = "model"
 """What the heartbeat of a turn says while its model answers."""
 

@@ -10,7 +10,7 @@ import itertools
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -110,8 +110,8 @@ def _node(_: object, node: Turn) -> bool:
     return node.turn == TURN
 
 
-def _trailers(*arguments: Any) -> bool:
-    return bool(arguments[-1].get("Baton-Turn") == str(TURN))
+def _trailers(_workspace: object, _subject: str, trailers: Mapping[str, str], *_: object) -> bool:
+    return trailers.get("Baton-Turn") == str(TURN)
 
 
 _moves = itertools.count(1)
@@ -126,7 +126,7 @@ POINTS: dict[str, Callable[[Killer], None]] = {
     "before-node": lambda killer: killer.before(Conversations, "add", _node),
     "before-checkpoint": lambda killer: killer.before(PrivateRepository, "checkpoint", _trailers),
     # The first commit of a workspace moves its ref in turn 1, the second in turn 2.
-    "within-checkpoint": lambda killer: killer.before(WorkingTree, "_move", lambda *_: next(_moves) == TURN),
+    "within-checkpoint": lambda killer: killer.before(WorkingTree, "_moving", lambda *_: next(_moves) == TURN),
     "after-checkpoint": lambda killer: killer.after(PrivateRepository, "checkpoint", _trailers),
     "after-outcome": lambda killer: killer.after(Store, "enter", _entry("outcome")),
 }
