@@ -111,3 +111,9 @@ def parse_status(output: bytes) -> dict[bytes, ChangeKind]:
             case b"?":
                 found[entry[2:]] = ChangeKind.ADDED
     return found
+
+
+def contents_before(output: bytes) -> dict[bytes, str]:
+    """By path the object that the index has, of `status --porcelain=v2 -z`: where only the content differs on disk."""
+    entries = (entry.split(b" ", 8) for entry in split(output) if entry[:1] == b"1" and entry[3:4] == b"M")
+    return {fields[8]: fields[7].decode() for fields in entries if fields[4] == fields[5]}

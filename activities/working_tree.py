@@ -6,6 +6,7 @@ lock) counts. Caches, nested repositories and links that lead outside are never 
 """
 
 import asyncio
+import hashlib
 import os
 import re
 import stat
@@ -18,7 +19,7 @@ from activities.git import BlockingGit, Git, GitError, path_text, split
 from activities.refs import loose
 from activities.sealed_config import unseal
 from activities.spare_checkouts import remember
-from activities.tree_facts import MOST_NAMED, ChangeKind, TreeFacts, parse_raw, parse_status
+from activities.tree_facts import MOST_NAMED, ChangeKind, TreeFacts, contents_before, parse_raw, parse_status
 from baton.models import Stored
 
 REF_FILE = "baton-ref"
@@ -27,6 +28,9 @@ TRAILER_AGENT, TRAILER_TURN, TRAILER_RESULT = "Baton-Agent", "Baton-Turn", "Bato
 """Of checkpoints: who made it, in which turn, and the node or blob that holds what it came with."""
 READY_FILE = "baton-ready"
 """There once the checkout was complete."""
+MOST_COMPARED_BYTES = 16_000_000
+"""A larger file counts as changed wherever git says so."""
+_SHA1_DIGITS = 40
 _GLOB = re.compile(r"[\\*?\[\]!# ]")
 LARGEST_BYTES = 500_000_000
 """Larger files are not committed: hashing one takes longer than a turn, and hosts of code refuse them."""
@@ -248,11 +252,30 @@ class WorkingTree:
         await self._synchronise_index(facts)
         named = facts.named()
         if named is None or named:
-            differing = parse_status(await self.git.output(*_STATUS, *map(os.fsdecode, named or ())))
+            output = await self.git.output(*_STATUS, *map(os.fsdecode, named or ()))
+            differing = parse_status(output)
+            for path, before in contents_before(output).items():
+                if self._has_bytes_of(path, before):
+                    del differing[path]
             left_out = {path: why for path, kind in differing.items() if (why := self._why_not(path, kind))}
             found = {path: kind for path, kind in differing.items() if path not in left_out}
             facts.listed(found, left_out, named)
         return facts.found or {}
+
+    def _has_bytes_of(self, path: bytes, blob: str) -> bool:
+        """Whether a file has the very bytes of an object: nobody wrote it, attributes that came later convert it."""
+        place = os.path.join(os.fsencode(self.path), path)  # noqa: PTH118 (bytes: names need not be UTF-8)
+        try:
+            found = os.lstat(place)
+            if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_COMPARED_BYTES:
+                return False
+            with open(place, "rb") as file:  # noqa: PTH123
+                content = file.read()
+        except OSError:
+            return False
+        algorithm = "sha1" if len(blob) == _SHA1_DIGITS else "sha256"
+        named = hashlib.new(algorithm, b"blob %d\0" % len(content) + content, usedforsecurity=False)
+        return named.hexdigest() == blob
 
     async def _begin(self, start: str, facts: TreeFacts) -> None:
         """Have the facts tell what differs from `start`."""

@@ -362,26 +362,27 @@ async def test_a_mode_on_one_side_and_text_on_the_other_are_both_kept(bench: Ben
     assert git(bench.repository.path, "ls-tree", "result", "tool").startswith("100755 ")
 
 
-@pytest.mark.parametrize(("first", "left"), [(1, CRLF.replace("line 5\r", "five\r")), (2, LINES)])
-async def test_line_ends_by_attributes_on_one_side_lose_nothing_of_the_other(
-    bench: Bench, first: int, left: str
-) -> None:
-    """Attributes that normalise a file change it, as in any checkout; what the other side wrote in it conflicts."""
+@pytest.mark.parametrize("first", [1, 2])
+async def test_attributes_on_one_side_change_no_bytes_of_the_other(bench: Bench, first: int) -> None:
+    """A file that new attributes would convert is not changed by the step that brings them."""
+    changed = CRLF.replace("line 5\r", "five\r")
     await bench.step(1, put(".gitattributes", "*.txt text eol=lf\n"))
+    await bench.step(2, put("crlf.txt", changed))
+    files = {step: (await bench.merge(step)).files_changed for step in (first, 3 - first)}
+    assert files == {1: (".gitattributes",), 2: ("crlf.txt",)}
+    head = await bench.repository.result()
+    assert await bench.repository.read_file(head, "crlf.txt") == changed.encode()
+    assert await bench.repository.read_file(head, "f.txt") == LINES.encode()
+
+
+async def test_a_file_whose_line_ends_a_step_does_write_conflicts_as_any(bench: Bench) -> None:
+    await bench.step(1, all_of(put(".gitattributes", "*.txt text eol=lf\n"), put("crlf.txt", LINES)))
     await bench.step(2, put("crlf.txt", CRLF.replace("line 5\r", "five\r")))
-    later = 3 - first
-    assert (await bench.merge(first)).merged
-    refused = await bench.merge(later)
-    assert refused.conflict is not None
-    assert [(path.path, path.kind) for path in refused.conflict.paths] == [("crlf.txt", ConflictKind.CONTENT)]
-    prepared = await bench.prepare(f"step-{later}")
+    assert (await bench.merge(1)).files_changed == (".gitattributes", "crlf.txt")
+    assert (await bench.merge(2)).conflicts == ("crlf.txt",)
+    prepared = await bench.prepare()
     assert (await bench.settle(prepared, "agent", (1, 2))).faults
     assert (await bench.settle(prepared, "theirs")).faults == ()
-    assert (await bench.merge(later, "resolve-1")).merged
-    head = await bench.repository.result()
-    assert await bench.repository.read_file(head, "crlf.txt") == left.encode()
-    assert await bench.repository.read_file(head, ".gitattributes") == b"*.txt text eol=lf\n"
-    assert await bench.repository.read_file(head, "f.txt") == LINES.encode()
 
 
 @pytest.mark.parametrize("attributes", ["* merge=union", "* conflict-marker-size=3", "* -merge", "* merge=ours"])

@@ -8,7 +8,7 @@ import pytest
 from agents_bench import Agent, Bench, MakeBench, call, does, git, says
 
 from activities.programs import Caller, Captured
-from activities.tree_facts import ChangeKind, TreeFacts, parse_status
+from activities.tree_facts import ChangeKind, TreeFacts, contents_before, parse_status
 
 Calls = Callable[[], list[str]]
 EDIT = call("edit", file_path="src/a.py", old_string="A = 1", new_string="A = 2")
@@ -149,6 +149,12 @@ def test_status_tells_what_differs_on_disk_only() -> None:
         b"link": ChangeKind.TYPE,
         b"new\nline": ChangeKind.ADDED,
     }
+
+
+def test_only_a_changed_content_has_one_to_compare_with() -> None:
+    fields, other_mode = (f"N... 100644 100644 {mode} {'0' * 40} {'1' * 40}" for mode in ("100644", "100755"))
+    entries = [f"1 .M {fields} a b", f"1 .M {other_mode} tool", f"1 .D {fields} gone", f"1 .T {fields} link", "? new"]
+    assert contents_before("\0".join([*entries, ""]).encode()) == {b"a b": "1" * 40}
 
 
 def test_facts_ask_about_single_paths_until_rules_or_numbers_say_otherwise() -> None:
