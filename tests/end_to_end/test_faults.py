@@ -6,6 +6,7 @@ from pathlib import Path
 from threading import Lock
 
 import pytest
+from temporalio.client import WorkflowFailureError
 
 from baton.states import TaskState
 from emulator.dialogue import read_dialogue
@@ -23,7 +24,9 @@ from emulator.reply import (
     ToolUse,
 )
 from emulator.request import Request
-from tests.end_to_end.bench import Bench, git, repository, run, statuses, task
+from tests.end_to_end.bench import Bench, Rules, git, repository, run, start, statuses, task
+from tests.workflows.rig import until
+from tests.workflows.test_siblings import NAMES, finished, side_by_side, troubled
 
 pytestmark = pytest.mark.end_to_end
 
@@ -101,3 +104,19 @@ async def test_every_fault_and_every_ending_in_one_run(bench: Bench, tmp_path: P
     assert [git(source, "show", f"{result.ref}:{name}") for name in names] == ["new = 1\n"] * len(names)
     assert 400 not in seen
     assert result.handoffs >= 3
+
+
+async def test_agents_in_trouble_take_no_sibling_down(bench: Bench, tmp_path: Path) -> None:
+    """One hangs, one is refused each time, one is cut off each time: the rest is done, and stays when the task ends."""
+    source = repository(tmp_path / "siblings", {f"{name}.py": "old = 1\n" for name in NAMES})
+    with bench.api(Rules(troubled)):
+        handle = await start(await bench.client(), side_by_side(source, outputBudget=4_000), "siblings")
+        now = await until(handle, lambda now: len(now.attention) == 2 and finished(now) >= {1, 5, 6})
+        assert {item.step for item in now.attention} == {3, 4}
+        assert next(step.state for step in now.steps if step.step == 2) == "running"
+        await handle.cancel()
+        with pytest.raises(WorkflowFailureError):
+            await handle.result()
+    branch = "baton/siblings"
+    assert [git(source, "show", f"{branch}:{name}.py") for name in ("well", "fine", "after")] == ["new = 1\n"] * 3
+    assert git(source, "show", f"{branch}:hangs.py") == "old = 1\n"
