@@ -47,6 +47,10 @@ async def measure(folder: Path) -> list[Row]:
     await add("checkpoint of nothing", nothing, "git status", 6, *status)
     merging = await _once(lambda: private.merge_step(["step-1"], "Step", trailers))
     await add("merge of a step", merging, "git status", 3, *status)
+    closing = await _once(lambda: private.close_workspace("step-1"))
+    head = await private.result()
+    again = closing + await _once(lambda: private.open_workspace("step-2", head, "step-2"))
+    await add("close a workspace and open another", again, "git status", 20, *status)
     return [*rows, await _survey_of_many(folder)]
 
 
