@@ -137,6 +137,7 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
         "default_heartbeat_throttle_interval": HEARTBEATS,
         "graceful_shutdown_timeout": DRAIN_LIMIT,
     }
+    # Agents begun by older versions are on the common queue.
     workflows = [OrchestrationWorkflow, AgentWorkflow, QuotaWorkflow]
     common = Worker(client, task_queue=TASK_QUEUE, workflows=workflows, activities=[opening.open_task], **options)
     host = Worker(client, task_queue=host_queue, workflows=[AgentWorkflow], activities=on_host, **options)

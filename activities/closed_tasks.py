@@ -6,6 +6,7 @@ of the trace, the spans that are missing, the timeline. A task that is resumed l
 """
 
 import asyncio
+import hashlib
 import logging
 from datetime import UTC, datetime
 
@@ -33,13 +34,16 @@ _BY_ITSELF = frozenset(("completed", "cancelled"))
 logger = logging.getLogger("baton.closed")
 
 
-async def tell_end(folder: TaskFolder, closed: Closed) -> None:
-    """Tell the end of a task, in the trace and to telemetry, and settle that it is told; told again, it is the same."""
+async def tell_end(folder: TaskFolder, closed: Closed, key: str = "") -> None:
+    """Tell the end of a task, in the trace and to telemetry, and settle that it is told; told again, it is the same.
+
+    `key`: of the journal's entry that settles it, where it is not the run's own.
+    """
     if folder.artifacts.is_dir():
         TaskTrace(folder).write("closed", name=folder.record.run_id, outcome=closed.how, **closed.fields)
     await asyncio.to_thread(lambda: task_ended(folder, folder.state.current(), closed))
     await delivered()
-    await asyncio.to_thread(folder.store.enter, _key(folder), closed.how.encode())
+    await asyncio.to_thread(folder.store.enter, key or _key(folder), closed.how.encode())
 
 
 class ClosedTasks:
@@ -48,24 +52,26 @@ class ClosedTasks:
     def __init__(self, tasks: Tasks, client: Client) -> None:
         self._folders = tasks_folder(tasks.state)
         self._client = client
+        asked = f"{client.service_client.config.target_host}/{client.namespace}"
+        self._forgotten = f"forgotten-{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
 
     async def watch(self) -> None:
         """Look for as long as the worker runs."""
         while True:
-            try:
-                await self.look()
-            except RPCError as error:
-                logger.info("the server cannot be asked for closed tasks: %s", error.message)
-            except Exception:
-                logger.exception("the end of a task could not be told")
+            await self.look()
             await asyncio.sleep(INTERVAL_SECONDS)
 
     async def look(self) -> None:
         """Tell the ends that nobody told."""
         for folder in await asyncio.to_thread(self._unsettled):
-            closed = await self._closed(folder)
-            if closed is not None:
-                await self._tell(folder, closed)
+            try:
+                if (closed := await self._closed(folder)) is not None:
+                    await self._tell(folder, closed)
+            except RPCError as error:
+                logger.info("the server cannot be asked whether %s is over: %s", folder.path.name, error.message)
+            except Exception:
+                # A folder that is damaged keeps no other task from being told.
+                logger.exception("the end of %s could not be told", folder.path.name)
 
     async def _tell(self, folder: TaskFolder, closed: Closed) -> None:
         task_id, progress = folder.path.name, await asyncio.to_thread(folder.state.current)
@@ -76,14 +82,15 @@ class ClosedTasks:
                 return
             closed = Closed(str(progress.status.state), progress.status.closed_at)
         logger.warning("%s is over, and nobody told its end: %s", task_id, closed.how)
-        await tell_end(folder, closed)
+        # Another server may know the task: only for this one it is over.
+        await tell_end(folder, closed, self._key_here(folder) if closed.how == FORGOTTEN else "")
         if folder.artifacts.is_dir() and folder.record.opened.settings.persist_state:
             await asyncio.to_thread(Artifacts(folder.artifacts).write_timeline, task_id)
 
     def _unsettled(self) -> list[TaskFolder]:
         """Tasks of which it is not settled here that they are over."""
         found = sorted(self._folders.iterdir()) if self._folders.is_dir() else []
-        return [folder for path in found if path.is_dir() and not _is_settled(folder := TaskFolder(path))]
+        return [folder for path in found if path.is_dir() and not self._is_settled(folder := TaskFolder(path))]
 
     async def _closed(self, folder: TaskFolder) -> Closed | None:
         """How and when a task ended; None while it runs."""
@@ -98,13 +105,15 @@ class ClosedTasks:
         how = found.status.name.lower()
         return Closed(_OUR_WORDS.get(how, how), found.close_time)
 
+    def _is_settled(self, folder: TaskFolder) -> bool:
+        try:
+            return any(folder.store.entry(key) is not None for key in (_key(folder), self._key_here(folder)))
+        except (UnknownTaskError, ValueError):
+            # Nothing was opened there, or another version's: its end cannot be told.
+            return True
 
-def _is_settled(folder: TaskFolder) -> bool:
-    try:
-        return folder.store.entry(_key(folder)) is not None
-    except (UnknownTaskError, ValueError):
-        # Nothing was opened there, or another version's: its end cannot be told.
-        return True
+    def _key_here(self, folder: TaskFolder) -> str:
+        return f"{_key(folder)}/{self._forgotten}"
 
 
 def _key(folder: TaskFolder) -> str:

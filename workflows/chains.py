@@ -23,7 +23,8 @@ with workflow.unsafe.imports_passed_through():
 if TYPE_CHECKING:
     from workflows.task_run import TaskRun
 
-CANCEL_AGAIN = timedelta(seconds=3)
+CANCEL_AGAIN, CANCEL_AGAIN_AT_MOST = timedelta(seconds=3), timedelta(minutes=5)
+"""How long a chain that was cancelled may take before it is told again; longer each time, for its host may be away."""
 
 
 class Chains:
@@ -148,9 +149,11 @@ async def _end_of(chain: workflow.ChildWorkflowHandle[Any, AgentResult], workflo
     try:
         return await asyncio.shield(chain)
     except asyncio.CancelledError:
+        patience = CANCEL_AGAIN
         while not chain.done():
             with suppress(ApplicationError):
                 await workflow.get_external_workflow_handle(workflow_id).cancel()
             with suppress(TimeoutError):
-                await workflow.wait_condition(chain.done, timeout=CANCEL_AGAIN)
+                await workflow.wait_condition(chain.done, timeout=patience)
+            patience = min(2 * patience, CANCEL_AGAIN_AT_MOST)
         return await chain

@@ -16,6 +16,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.roles import Role
     from workflows.closing import Left
     from workflows.execution import was_cancelled
+    from workflows.failures import raise_if_cancelled
     from workflows.limits import STOP
     from workflows.merging import MergeQueue
     from workflows.repair import repair
@@ -108,6 +109,7 @@ class Integration:
             said = self._integrator.submission.input if self._integrator.submission else {}
             work = Work(None, (assignment.workspace,), "Integrate the steps", str(said.get("summary", "")))
             merged = await queue.merge(work)
+            raise_if_cancelled()
             if isinstance(merged, MergedStep):
                 self._resolutions = merged.resolutions
                 return merged

@@ -15,7 +15,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.plan import Plan, execution_order
     from workflows.settlement import Redo, Settlement, Work
     from workflows.task_run import TaskRun
-    from workflows.versions import AFTER_MERGES, MERGE_QUEUE, RESULT_SEEN
+    from workflows.versions import AFTER_MERGES, INTEGRATOR_CONFLICT, MERGE_QUEUE, RESULT_SEEN
     from workflows.waits import waited
 
 
@@ -45,6 +45,8 @@ class MergeQueue:
         else:
             merged = await self.merge_now(work)
             if merged.conflict is None or workflow.cancellation_reason() is not None:
+                return merged
+            if work.step is None and not workflow.patched(INTEGRATOR_CONFLICT):
                 return merged
             self.run.happened(f"{whose(work.step)} does not merge: {merged.conflict.described()}")
         try:

@@ -17,6 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.wording import counted
     from workflows import policies
     from workflows.task_run import TaskRun
+    from workflows.versions import LEFT_BEHIND
 
 
 async def resume(run: TaskRun) -> None:
@@ -47,7 +48,8 @@ async def _bring_home(run: TaskRun, plan: Plan, unmerged: Unmerged) -> None:
     step = plan.step(number)
     merged = await run.host.merge(unmerged.branches, number, report.commit_subject(step))
     if merged.conflicts:
-        run.left_behind[number] = unmerged
+        if workflow.patched(LEFT_BEHIND):
+            run.left_behind[number] = unmerged
         run.happened(f"step {number}: what was interrupted conflicts in {merged.conflicts[0]}")
         return
     take_home(run, step, agent, merged)

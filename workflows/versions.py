@@ -41,3 +41,9 @@ AFTER_MERGES = "after-merges"
 
 RESULT_SEEN = "result-seen"
 """A resolution that fails a gate is held against the result as it is, where merges came that the gate has not seen."""
+
+INTEGRATOR_CONFLICT = "integrator-conflict"
+"""What the integrator did and does not merge goes to a resolver, then to a person."""
+
+LEFT_BEHIND = "left-behind"
+"""What an earlier start of a task left and does not merge is settled when its step's turn comes."""

@@ -88,4 +88,23 @@ async def test_what_the_server_has_forgotten_is_over_and_no_deleted_repository_c
         # Another namespace knows nothing of them, as a server would that lost its database.
         await ClosedTasks(rig.tasks, await own_namespace(rig.client, "emptied", temporal_address)).look()
         assert closed(places[kept.id]) == ["forgotten"]
+        # The server that knows it is still believed.
+        await ClosedTasks(rig.tasks, rig.client).look()
+        await ClosedTasks(rig.tasks, rig.client).look()
+        assert closed(places[kept.id]) == ["forgotten", "terminated"]
         assert not places[gone.id].exists()
+
+
+async def test_a_task_whose_end_cannot_be_told_holds_no_other_up(rig: Rig) -> None:
+    with rig.api(Rules(finishes)):
+        handles = sorted([await waiting(rig), await waiting(rig)], key=lambda handle: handle.id)
+        damaged, whole = (rig.folder_of(handle.id).artifacts for handle in handles)
+        for handle in handles:
+            await handle.terminate("no more")
+        (damaged / trace.NAME).unlink(missing_ok=True)
+        (damaged / trace.NAME).mkdir()
+        await ClosedTasks(rig.tasks, rig.client).look()
+        assert closed(whole) == ["terminated"]
+        (damaged / trace.NAME).rmdir()
+        await ClosedTasks(rig.tasks, rig.client).look()
+        assert closed(damaged) == ["terminated"]
