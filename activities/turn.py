@@ -316,4 +316,10 @@ def _outcome(applied: _Applied, seconds: float) -> TurnOutcome:
 
 async def _entered(folder: TaskFolder, key: str, value: Stored) -> bytes:
     """The journal's entry, for which the disk is waited for aside: other agents go on."""
-    return await asyncio.to_thread(folder.store.enter, key, value.model_dump_json().encode())
+    data = value.model_dump_json().encode()
+    try:
+        return await asyncio.to_thread(folder.store.enter, key, data)
+    except asyncio.CancelledError:
+        # While it waits for a thread it goes with us; what was paid for must not. Both may write: the first one counts.
+        folder.store.enter(key, data)
+        raise

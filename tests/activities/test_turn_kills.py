@@ -3,6 +3,8 @@
 import asyncio
 import shutil
 import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from activities.tree_facts import TreeFacts
 from activities.workspace_lock import workspace_lock
 from baton import trace
 from baton.messages import TurnOutcome
+from emulator.reply import Reply
+from emulator.request import Request
 
 CALLS = does(
     call("append", file_path="src/a.py", content="A2 = 2\n", at_line=1),
@@ -196,6 +200,46 @@ async def test_cancelled_in_the_middle_of_a_command(make_bench: MakeBench, tmp_p
     assert [block.get("is_error", False) for block in bench.sent()[-1]["content"][:2]] == [False, False]
     assert bench.statuses() == [200, 200]
     assert agent.commits() == ["executor-2-converter · turn 1"]
+
+
+class FullExecutor(ThreadPoolExecutor):
+    """Its one thread is taken from `fill` on, and it tells when a journal entry waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__(max_workers=1)
+        self.free, self.entry_waits = threading.Event(), threading.Event()
+
+    def fill(self) -> None:
+        super().submit(self.free.wait)
+
+    def submit(self, fn: Any, /, *args: Any, **options: Any) -> Any:
+        if getattr(fn.args[0], "__name__", "") == "enter":
+            self.entry_waits.set()
+        return super().submit(fn, *args, **options)
+
+
+async def test_cancelled_while_the_response_waits_for_a_thread(make_bench: MakeBench) -> None:
+    """It has come and is paid for: it is journaled all the same."""
+    executor = FullExecutor()
+    asyncio.get_running_loop().set_default_executor(executor)
+
+    def answers(_: Request) -> Reply:
+        executor.fill()
+        return CALLS
+
+    bench = await make_bench(answers)
+    agent = await bench.start()
+    attempt = asyncio.create_task(agent.attempt(agent.request()))
+    try:
+        while not executor.entry_waits.is_set():
+            await asyncio.sleep(0.02)
+        attempt.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await attempt
+    finally:
+        executor.free.set()
+    bench.restart()
+    assert_applied_once(bench, agent, await agent.attempt(agent.request(), number=2))
 
 
 async def test_a_command_left_running_by_a_killed_process_is_ended(make_bench: MakeBench) -> None:
