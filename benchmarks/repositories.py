@@ -30,7 +30,9 @@ async def measure(folder: Path) -> list[Row]:
         await private.checkpoint(workspace, "turn", {"Baton-Turn": "1"})
 
     async def add(what: str, ours: float, plain: str, goal: float, *arguments: str) -> None:
-        theirs = await _seconds(lambda: asyncio.to_thread(git, source, *arguments))
+        compared(what, ours, plain, goal, await _seconds(lambda: asyncio.to_thread(git, source, *arguments)))
+
+    def compared(what: str, ours: float, plain: str, goal: float, theirs: float) -> None:
         value = f"{ours * 1000:.0f} ms ({ours / theirs:.1f} times {plain}, {theirs * 1000:.0f} ms)"
         rows.append(Row(what, value, f"at most {goal:g} times", ours <= goal * theirs))
 
@@ -38,10 +40,13 @@ async def measure(folder: Path) -> list[Row]:
     creating = await _once(lambda: private.create(facts))
     await add("clone into the private repository", creating, "git status", 10, *status)
     await add("survey", await _seconds(lambda: survey(private, facts.base_commit)), "git status", 10, *status)
-    opening = await _once(lambda: private.open_workspace("step-1", facts.base_commit, "step-1"))
-    await add(
-        "open a workspace", opening, "git checkout-index", 3, "checkout-index", "-a", "-f", f"--prefix={folder}/x/"
-    )
+    openings, checkouts = [], []
+    # In turn, each into a new folder: what a file system makes of so many new files changes from minute to minute.
+    for name in ("step-1", "other"):
+        openings.append(await _once(lambda name=name: private.open_workspace(name, facts.base_commit, name)))
+        plain = ("checkout-index", "-a", "-f", f"--prefix={folder}/plain-{name}/")
+        checkouts.append(await _once(lambda plain=plain: asyncio.to_thread(git, source, *plain)))
+    compared("open a workspace", min(openings), "git checkout-index", 3, min(checkouts))
     await add("checkpoint of one changed file", await _seconds(turn), "git status", 6, *status)
     nothing = await _seconds(lambda: private.checkpoint(workspace, "turn", {}))
     await add("checkpoint of nothing", nothing, "git status", 6, *status)
