@@ -6,6 +6,7 @@ spaces. Both come with an editable install in the checkout, which must not be wh
 
 import json
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ from emulator.standin import StandIn
 from tests.end_to_end.bench import Bench, git, run, task
 from tests.end_to_end.published import all_but_the_result, developed, suite, unpacked
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.timeout(600)]  # five runs of a real suite, on a busy machine too
+
+LIMIT = timedelta(minutes=9)
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ async def test_a_suite_says_the_same_inside_and_outside(bench: Bench, tmp_path: 
     task_id = f"published-{package.name}"
     before = all_but_the_result(repository, task_id)
     with bench.api(StandIn()):
-        result = await run(await bench.client(), given(package, repository), task_id)
+        result = await run(await bench.client(), given(package, repository), task_id, LIMIT)
     assert (result.state, result.ready) == (TaskState.DONE, True), result.summary
     assert all_but_the_result(repository, task_id) == before
 
