@@ -3,6 +3,7 @@
 Importing a command's room imports neither temporalio nor rich: each command brings its own when it runs.
 """
 
+import shlex
 import sys
 import traceback
 from collections.abc import Sequence
@@ -61,7 +62,12 @@ class Commands(TyperGroup):
     """Commands, and a default one for words that are none. Turns refusals into exit codes."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put `run` before a task; refuse a word that was meant as a command."""
+        """Put `run` before a task; refuse a word that was meant as a command, and a task that looks like an option."""
+        task = args[1:2] if args[:1] == [DEFAULT] else args[:1]
+        if task and task[0].startswith("-") and " " in task[0].partition("=")[0].strip():
+            ctx.fail(
+                f"a task that begins with a dash comes after two of them: {NAME} {DEFAULT} -- {shlex.quote(task[0])}"
+            )
         if args and args[0] not in self.commands and not self._is_own_option(args[0]):
             fault = mistaken_command(self._words(ctx, args), tuple(self.commands))
             if fault is not None:

@@ -90,6 +90,8 @@ def test_the_version_is_told(orchestrate: Orchestrate) -> None:
         (["modernise"], "Commands are:"),
         (["--repo", "/nowhere", "modernise"], "Commands are:"),
         (["status", "--nonsense"], "No such option"),
+        (["-fix the bug"], "orchestrate run -- '-fix the bug'"),
+        (["run", "--help is wrong"], "orchestrate run -- '--help is wrong'"),
         ([""], "the task is empty"),
         (["  "], "the task is empty"),
         (["run", ""], "the task is empty"),
