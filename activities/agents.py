@@ -188,11 +188,16 @@ class Agents:
         is_new = not folder.workspace(assignment.workspace).is_dir()
         branch = assignment.workspace if assignment.role in WRITING_ROLES else None
         workspace = await folder.repository.open_workspace(assignment.workspace, assignment.start_commit, branch)
+        facts = None
         if branch is not None and (wanted := _begins_at(assignment)):
-            await folder.repository.put_back(workspace, wanted)
+            facts = await folder.repository.put_back(workspace, wanted)
         if assignment.generation == 1 or is_new:
             await prepare_workspace(folder, workspace, self._sandbox, self._credentials.secrets())
-        return await folder.repository.last_checkpoint(workspace)
+            facts = None if facts is None else TreeFacts()
+        commit = await folder.repository.last_checkpoint(workspace)
+        if facts is not None:
+            folder.repository.keep_facts(workspace, commit, facts)
+        return commit
 
 
 def _owned(folder: TaskFolder, assignment: Assignment) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -293,7 +298,9 @@ async def _changed(folder: TaskFolder, request: CloseAgent) -> list[str]:
     if not await repository.is_clean(workspace, request.commit, facts):
         await repository.reset(workspace, request.commit)
         facts = TreeFacts()
-    return [change.path for change in await repository.changed_paths(workspace, assignment.start_commit, facts)]
+    changes = await repository.changed_paths(workspace, assignment.start_commit, facts)
+    repository.keep_facts(workspace, request.commit, facts)
+    return [change.path for change in changes]
 
 
 def _handing(request: CloseAgent) -> Handing:

@@ -130,18 +130,29 @@ class PrivateRepository:
         `barred` names of the changed paths.
         `facts` that the caller vouches for save work, and are kept for whoever goes on from here (`facts_after`).
         """
+        self._kept.pop(workspace.name, None)
         commit = await self._tree(workspace).commit(commit_message(subject, trailers), barred, facts)
         if facts is not None and (result := trailers.get(TRAILER_RESULT)):
-            self._kept[workspace.name] = (result, facts)
-            while len(self._kept) > FACTS_KEPT:
-                self._kept.popitem(last=False)
+            self.keep_facts(workspace, result, facts)
         return commit
 
-    def facts_after(self, workspace: Path, result: str) -> TreeFacts:
-        """What is known of the workspace since the checkpoint that names `result`; fresh facts where this process did
-        not make it, or something else came after it. They are given once: whoever takes them keeps them up to date."""
+    def keep_facts(self, workspace: Path, after: str, facts: TreeFacts) -> None:
+        """Vouch for the workspace: nothing was written in it after this result or commit but what the facts know."""
+        self._kept[workspace.name] = (after, facts)
+        self._kept.move_to_end(workspace.name)
+        while len(self._kept) > FACTS_KEPT:
+            self._kept.popitem(last=False)
+
+    def has_facts(self, workspace: Path, *after: str) -> bool:
+        """Whether this process vouches for the workspace as it is after one of these results or commits."""
+        kept = self._kept.get(workspace.name)
+        return kept is not None and kept[0] in after
+
+    def facts_after(self, workspace: Path, *after: str) -> TreeFacts:
+        """What is known of the workspace after one of these results or commits; fresh facts where this process does
+        not vouch for it. They are given once: whoever takes them keeps them up to date."""
         kept = self._kept.pop(workspace.name, None)
-        return kept[1] if kept is not None and kept[0] == result else TreeFacts()
+        return kept[1] if kept is not None and kept[0] in after else TreeFacts()
 
     async def head(self, workspace: Path) -> tuple[str, dict[str, str]]:
         """The last checkpoint of the workspace and its trailers."""
@@ -164,8 +175,8 @@ class PrivateRepository:
 
         A workspace that somebody deleted is made again first.
         """
-        self._kept.pop(workspace.name, None)
         await self._open(workspace, self._tree(workspace).ref, None)
+        self._kept.pop(workspace.name, None)
         await self._tree(workspace).reset(commit)
 
     async def is_clean(self, workspace: Path, commit: str, facts: TreeFacts) -> bool:
@@ -267,13 +278,18 @@ class PrivateRepository:
         async with exclusive(self._directory / "locks" / "merge") as lock:
             await ResultBranch(self.git().holding(lock)).set_to(commit)
 
-    async def put_back(self, workspace: Path, commit: str) -> None:
-        """Bring a workspace and its branch to this commit; what was on the branch beyond is put aside."""
+    async def put_back(self, workspace: Path, commit: str) -> TreeFacts:
+        """Bring a workspace and its branch to this commit; what was on the branch beyond is put aside.
+
+        What a turn left that nobody took up again goes. Returns what is known of the workspace.
+        """
         reached = await self.last_checkpoint(workspace)
-        if reached == commit:
-            return
-        await self.git().output("update-ref", f"{ASIDE}/{workspace.name}-{reached[:12]}", reached)
+        if reached == commit and self.has_facts(workspace, commit):
+            return self.facts_after(workspace, commit)
+        if reached != commit:
+            await self.git().output("update-ref", f"{ASIDE}/{workspace.name}-{reached[:12]}", reached)
         await self.reset(workspace, commit)
+        return TreeFacts()
 
     def resolutions(self, lock: int | None = None) -> Resolutions:
         """The conflicts of this repository; git's processes keep `lock` where one is given."""
@@ -348,6 +364,7 @@ class PrivateRepository:
             if not used:
                 raise
             return False
+        self.keep_facts(path, start, TreeFacts())
         return True
 
     async def _start(self, git: Git, ref: str, at_commit: str | None) -> str:

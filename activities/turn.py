@@ -216,7 +216,7 @@ class Turns:
         folder, request, opening = attempt.folder, attempt.request, conversation.opening
         secrets, beat = self._credentials.secrets(), attempt.beat
         tools = workspace_tools(folder, request, opening, attempt.lock, self._sandbox, secrets, beat.report_sign)
-        tree_facts = folder.repository.facts_after(folder.workspace(request.workspace), request.head)
+        tree_facts = folder.repository.facts_after(folder.workspace(request.workspace), request.head, request.commit)
         runner = Calls(
             folder=folder,
             request=request,
@@ -257,6 +257,8 @@ class Turns:
                 tools.guard.barred_paths,
                 tree_facts,
             )
+        elif attempt.writes:
+            folder.repository.keep_facts(folder.workspace(request.workspace), head, tree_facts)
         return _Applied(head=head, commit=commit, node=node)
 
 
@@ -264,7 +266,8 @@ async def _already_applied(attempt: _Attempt, *, begun: bool) -> _Applied | None
     """This very turn, when an earlier attempt died after its checkpoint.
 
     Otherwise the workspace is brought back to where the turn starts when its tools may have run (`begun`: it has its
-    response since before); one that was deleted is made again.
+    response since before; or another run began it, of which this process would know nothing); one that was deleted is
+    made again.
     """
     folder, request = attempt.folder, attempt.request
     branch = request.workspace if attempt.writes else None
@@ -274,7 +277,8 @@ async def _already_applied(attempt: _Attempt, *, begun: bool) -> _Applied | None
     moved = await folder.repository.last_checkpoint(workspace) != request.commit
     if moved and (applied := await _checkpointed(attempt, workspace)) is not None:
         return applied
-    if moved or begun or activity.info().attempt > 1:
+    known = folder.repository.has_facts(workspace, request.head, request.commit)
+    if moved or begun or activity.info().attempt > 1 or not known:
         await folder.repository.reset(workspace, request.commit)
     return None
 

@@ -14,6 +14,7 @@ Calls = Callable[[], list[str]]
 EDIT = call("edit", file_path="src/a.py", old_string="A = 1", new_string="A = 2")
 BACK = call("edit", file_path="src/a.py", old_string="A = 2", new_string="A = 1")
 DONE = call("complete_item", item="src/a.py")
+STRAY = call("bash", command="echo more > stray.txt")
 
 
 @pytest.fixture
@@ -55,6 +56,22 @@ async def test_a_turn_of_file_tools_starts_five_gits_and_one_that_reads_two(
     await agent.turn()
     assert asked() == ["commit-tree", "update-ref"]
     assert agent.commits()[-1].endswith("turn 3")
+
+
+async def test_first_turns_reset_nothing_where_the_workspace_is_vouched_for(
+    make_bench: MakeBench, asked: Calls
+) -> None:
+    """A new workspace, a turn that called nothing, and a predecessor's that was looked at when it ended."""
+    bench = await make_bench(does(EDIT), says("Hm."), does(BACK), does(EDIT))
+    agent = await bench.start()
+    for _ in range(3):
+        asked()
+        await agent.go_on()
+        assert "clean" not in asked()
+    following = await agent.succeed()
+    await following.go_on()
+    assert "clean" not in asked()
+    assert following.commits()[-1].endswith("turn 1")
 
 
 async def test_a_turn_with_a_command_looks_at_everything_once(make_bench: MakeBench, asked: Calls) -> None:
@@ -99,10 +116,9 @@ async def test_ignored_files_stay_out_until_the_rules_change(make_bench: MakeBen
 
 async def test_what_another_process_did_in_between_is_seen(make_bench: MakeBench, asked: Calls) -> None:
     edit_b = call("edit", file_path="src/b.py", old_string="B = 1", new_string="B = 2")
-    bench, agent = await begun(make_bench, does(EDIT), does(edit_b))
+    bench, agent = await begun(make_bench, does(EDIT, STRAY), does(edit_b))
     known = bench.folder.repository
     bench.restart()
-    (agent.workspace / "stray.txt").write_text("left by a turn that another process ran\n")
     await agent.turn()
     bench.folder.repository = known
     await agent.turn()

@@ -268,6 +268,28 @@ async def test_killed_and_the_workspace_deleted(make_bench: MakeBench, point: st
     assert_applied_once(bench, agent, await agent.attempt(request, number=2))
 
 
+@pytest.mark.parametrize("opened_again", [True, False], ids=["terminated", "reset"])
+async def test_what_a_turn_of_another_run_left_is_in_no_commit(make_bench: MakeBench, opened_again: bool) -> None:
+    """Whoever comes after a reset, or after a start from the beginning, knows nothing of the turn that was killed."""
+    bench = await make_bench(
+        does(call("bash", command="echo half > half.txt"), call("complete_item", item="src/a.py")), CALLS
+    )
+    agent = await bench.start()
+    arm(bench, "tools")
+    with pytest.raises(Killed):
+        await agent.attempt(agent.request())
+    assert (agent.workspace / "half.txt").exists()
+    bench.restart()
+    if opened_again:
+        agent = await bench.start()
+    agent.run_id = "another-run"
+    outcome = await agent.attempt(agent.request())
+    assert not (agent.workspace / "half.txt").exists()
+    assert files(agent)["src/a.py"] == "A = 1\nA2 = 2\n"
+    assert outcome.calls == 3
+    assert bench.statuses() == [200, 200]
+
+
 async def test_a_checkpoint_of_another_turn_is_not_this_one(make_bench: MakeBench) -> None:
     """The head of the branch belongs to a turn that the workflow never heard of: its work is done anew."""
     bench = await make_bench(
