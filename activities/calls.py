@@ -214,41 +214,38 @@ class Calls:
         repository, opening = self.folder.repository, self.conversation.opening
         workspace = self.folder.workspace(self.request.workspace)
         there = await repository.changes_there(workspace, opening.start_commit, self.facts)
-        changes = {change.path: change for change in there}
         ownership = ownership_of(self.folder, self.request, opening)
         foreign = ownership.foreign({change.path: known for change, known in there.items()})
-        for refused in foreign:
-            place = workspace / refused.path
+        refused_paths = {refused.path for refused in foreign}
+        away = [change for change in there if change.path in refused_paths]
+        changes = [change for change in there if change.path not in refused_paths]
+        for change in away:
+            place = workspace / change.name
             if place.is_file() and not place.is_symlink() and place.stat().st_size <= KEPT_BYTES:
-                self.folder.store.put(self.tools.without_secrets(refused.path, place.read_bytes()))
+                self.folder.store.put(self.tools.without_secrets(change.path, place.read_bytes()))
         if foreign:
-            await repository.restore(workspace, [changes[refused.path] for refused in foreign], self.facts)
+            await repository.restore(workspace, away, self.facts)
             self.trace.restored([refused.path for refused in foreign])
         told = "\n".join(refused.message for refused in foreign[:FOREIGN_TOLD])
         remark = f"A command changed files that are not yours; they are as they were before.\n{told}"
-        for refused in foreign:
-            del changes[refused.path]
-        kept = await self._without_secrets(changes)
-        work.add(kept.with_more(TurnFacts(written=tuple(changes), remarks=(remark,) if foreign else ())))
+        kept, barred = await self._without_secrets(changes)
+        written = tuple(change.path for change in changes if change not in barred)
+        work.add(kept.with_more(TurnFacts(written=written, remarks=(remark,) if foreign else ())))
 
-    async def _without_secrets(self, changes: dict[str, Change]) -> TurnFacts:
-        """Take back what commands wrote of secrets, and leave it out of `changes`; a person gets to know it too."""
-        written = [path for path, change in changes.items() if change.kind is not ChangeKind.DELETED]
-        barred = await self.tools.guard.barred_paths(written)
+    async def _without_secrets(self, changes: Sequence[Change]) -> tuple[TurnFacts, frozenset[Change]]:
+        """Take back what commands wrote of secrets, and say which changes it was; a person gets to know it too."""
+        written = {change.name: change for change in changes if change.kind is not ChangeKind.DELETED}
+        barred = [written[name] for name in await self.tools.guard.barred_paths(written)]
         if not barred:
-            return TurnFacts()
+            return TurnFacts(), frozenset()
         # A new `.env` is no copy of a secret but its home: it stays on the disk and is not committed.
-        away = [
-            changes[path] for path in barred if not (changes[path].kind is ChangeKind.ADDED and is_secret_file(path))
-        ]
+        away = [change for change in barred if not (change.kind is ChangeKind.ADDED and is_secret_file(change.path))]
         await self.folder.repository.restore(self.folder.workspace(self.request.workspace), away, self.facts)
-        self.trace.restored(barred)
-        for path in barred:
-            del changes[path]
-        named = [self.tools.guard.clean(path) for path in barred]
+        self.trace.restored([change.path for change in barred])
+        named = [self.tools.guard.clean(change.path) for change in barred]
         told = f"a command wrote a secret into {named[0]}{_and_more(named)}; it is in no commit"
         known = entries(self.request.agent_id, datetime.now(UTC), issues=[Issue(issue=told)])
-        return TurnFacts(remarks=(remark_on_secrets(named[:FOREIGN_TOLD]),), knowledge=known)
+        return TurnFacts(remarks=(remark_on_secrets(named[:FOREIGN_TOLD]),), knowledge=known), frozenset(barred)
 
     async def _save(self, part: PartialWrite) -> TurnFacts:
         """Put the whole lines of a cut write on disk, by the same tools and rules as any other write."""

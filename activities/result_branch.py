@@ -80,7 +80,7 @@ class ResultBranch:
     async def changes(self, before: str, after: str) -> list[Change]:
         """What differs between two commits, sorted by path."""
         raw = await self._git.output("diff-tree", "-r", "--raw", "-z", "--no-renames", before, after, "--")
-        return [Change(path=path_text(path), kind=kind) for path, kind in sorted(parse_raw(raw).items())]
+        return [Change(path, kind) for path, kind in sorted(parse_raw(raw).items())]
 
     async def merge(
         self,

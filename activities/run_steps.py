@@ -228,10 +228,10 @@ class _Run:
     async def _take_back_secrets(self, changes: Sequence[Change]) -> tuple[str, ...]:
         """Undo what commands wrote of secrets; says what."""
         self.guard.changed()
-        written = {change.path: change for change in changes if change.kind is not ChangeKind.DELETED}
-        barred = await self.guard.barred_paths(written)
-        await self.folder.repository.restore(self.workspace, [written[path] for path in barred])
-        shown = ", ".join(map(self.guard.clean, barred[:FOREIGN_TOLD]))
+        written = {change.name: change for change in changes if change.kind is not ChangeKind.DELETED}
+        barred = [written[name] for name in await self.guard.barred_paths(written)]
+        await self.folder.repository.restore(self.workspace, barred)
+        shown = ", ".join(self.guard.clean(change.path) for change in barred[:FOREIGN_TOLD])
         more = f" and {len(barred) - FOREIGN_TOLD} more" if len(barred) > FOREIGN_TOLD else ""
         return (f"changes that held secrets were taken back: {shown}{more}",) if barred else ()
 

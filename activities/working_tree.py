@@ -41,11 +41,22 @@ Barred = Callable[[Iterable[str]], Awaitable[Iterable[str]]]
 """Which of these changed paths must not be committed."""
 
 
-class Change(Stored):
-    """One changed path, relative to the root of the repository."""
+@dataclass(frozen=True)
+class Change:
+    """One changed path, relative to the root of the repository: `raw` as git has it, `path` as people are told."""
 
-    path: str
+    raw: bytes
     kind: ChangeKind
+
+    @property
+    def path(self) -> str:
+        """As text that may be stored; bytes that are no UTF-8 are told as `\\xNN`."""
+        return path_text(self.raw)
+
+    @property
+    def name(self) -> str:
+        """As functions for files take it; it may hold surrogates, which can be neither told nor stored."""
+        return os.fsdecode(self.raw)
 
 
 class LeftOut(Stored):
@@ -113,7 +124,7 @@ class WorkingTree:
         found = await self._listed(facts)
         if since is not None and since != facts.commit:
             found = await self._since(since, found, facts)
-        return [Change(path=path_text(path), kind=kind) for path, kind in sorted(found.items())]
+        return [Change(path, kind) for path, kind in sorted(found.items())]
 
     async def anything(self, facts: TreeFacts) -> bool:
         """Whether anything differs on disk from the last checkpoint, whoever wrote it."""
@@ -121,20 +132,17 @@ class WorkingTree:
         return bool(await self._listed(facts) or facts.left_out)
 
     async def untracked(self) -> frozenset[str]:
-        """Files, and whole folders as `name/`, that git neither tracks nor ignores."""
+        """Names of files, and of whole folders as `name/`, that git neither tracks nor ignores."""
         await self._synchronise_index(TreeFacts())
         flags = ("-z", "--others", "--exclude-standard", "--directory", "--no-empty-directory")
-        return frozenset(path_text(path) for path in split(await self.git.output("ls-files", *flags)))
+        return frozenset(os.fsdecode(path) for path in split(await self.git.output("ls-files", *flags)))
 
     async def changes_there(self, start: str, facts: TreeFacts) -> dict[Change, bool]:
         """What differs on disk from the last checkpoint, and whether the commit `start` has that path."""
         found = await self._listed(facts)
         if found:
             await self._begin(start, facts)
-        return {
-            Change(path=path_text(path), kind=kind): facts.was_at_start(path, kind)
-            for path, kind in sorted(found.items())
-        }
+        return {Change(path, kind): facts.was_at_start(path, kind) for path, kind in sorted(found.items())}
 
     async def all_untracked(self) -> frozenset[str]:
         """Files, and whole folders as `name/`, that git does not track, ignored or not."""
@@ -204,15 +212,15 @@ class WorkingTree:
         await self._synchronise_index(facts)
         known = b""
         for change in changes:
-            place = self.path / change.path
+            place = self.path / change.name
             if place.is_dir() and not place.is_symlink():
                 remove_tree(place)
                 facts.found = None
             place.unlink(missing_ok=True)
             if facts.found is not None:
-                facts.found.pop(os.fsencode(change.path), None)
+                facts.found.pop(change.raw, None)
             if change.kind is not ChangeKind.ADDED:
-                known += os.fsencode(change.path) + b"\0"
+                known += change.raw + b"\0"
         if known:
             await self.git.output("checkout-index", "-f", "-z", "--stdin", stdin=known)
 

@@ -49,7 +49,7 @@ async def prepare_workspace(
         downloads=folder.downloads,
     )
     if settings.setup:
-        await repository.exclude(await repository.untracked(workspace) - {change.path for change in before})
+        await repository.exclude(await repository.untracked(workspace) - {change.name for change in before})
         after = await repository.changed_paths(workspace)
         await repository.restore(workspace, [c for c in after if c not in before and c.kind is not ChangeKind.ADDED])
     if done.failure is not None:

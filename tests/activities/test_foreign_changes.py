@@ -1,6 +1,11 @@
 """What a command changes outside its step's files is taken back, kept, and told to the model (invariant 3)."""
 
-from agents_bench import MakeBench, call, does, says, texts
+import os
+from pathlib import Path
+
+from agents_bench import FILES, Bench, MakeBench, Serve, call, does, git, make_source, says, texts
+
+from baton.plan import Plan
 
 FOREIGN = "echo spoiled > docs/guide.md; echo mine >> src/a.py; echo new > src/notes.txt"
 
@@ -36,3 +41,26 @@ async def test_a_deleted_file_of_somebody_else_comes_back(make_bench: MakeBench)
     agent = await bench.start()
     await agent.turn()
     assert (agent.workspace / "docs/guide.md").read_text() == "# Guide\n"
+
+
+async def test_names_that_are_no_utf8_are_taken_back_as_they_are(tmp_path: Path, serve: Serve) -> None:
+    """Beside a file whose name reads like what people are told of the other one."""
+    tracked, new, alike = os.fsdecode(b"n\xff.txt"), os.fsdecode(b"m\xfe.txt"), "n\\xff.txt"
+    source = make_source(tmp_path / "source", {**FILES, tracked: "theirs\n", alike: "alike\n"})
+    spoil = r"for name in n m; do echo spoiled >> $name$(printf '\377').txt; done; mv m* $(printf 'm\376.txt')"
+    bench = Bench(tmp_path / "state", source, serve(does(call("bash", command=spoil)), says("noted")))
+    await bench.create()
+    step = bench.assignment().step
+    assert step is not None
+    other = step.model_copy(update={"step": 3, "items": (), "owns": ("m*.txt",)})
+    bench.folder.write_plan(Plan(task_id="t", plan=(step, other)))
+    agent = await bench.start()
+    await agent.turn()
+    assert (agent.workspace / tracked).read_text() == "theirs\n"
+    assert (agent.workspace / alike).read_text() == "alike\n"
+    assert not (agent.workspace / new).exists()
+    assert git(agent.workspace, "diff", "--name-only", agent.assignment.start_commit, agent.state.commit) == ""
+    await agent.turn()
+    told = texts(bench.sent()[-1]["content"])
+    assert r"n\xff.txt" in told
+    assert r"m\xfe.txt" in told
