@@ -37,12 +37,21 @@ S = TypeVar("S", bound=Stored)
 
 _TEMPLATES = frozenset({".example", ".sample", ".template", ".dist", ".defaults"})
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|PWD|CREDENTIAL|AUTH|PRIVATE|SALT|DSN|SIGNATURE", re.IGNORECASE)
-_ABOUT_A_SECRET = re.compile(
-    r"(?:^|_)(?:AUTHOR\w*|KEYCLOAK\w*|KEYBOARD\w*|USER|USER_?NAME|EMAIL|HOST|HOSTNAME|PORT|URL|URI|FILE|PATH|DIR|ID|REALM|"
-    r"ISSUER|AUDIENCE|ALGORITHM|METHOD|TYPE|PROVIDER|MODE|ENABLED|TTL|EXPIR\w*|TIMEOUT|LENGTH|SIZE|ROUNDS)$",
+_INNOCENT = re.compile(
+    r"(?<![^\W_])(?:AUTHOR(?:S|ED|ING|SHIP|ITY|ITIES|I[SZ]ED|I[SZ]ERS?)?|KEYCLOAK|KEYBOARDS?|TOKENI[SZ]ERS?|"
+    r"(?:MAX|MIN|NUM)_(?:[^\W_]+_)?TOKENS)(?![^\W_])",
     re.IGNORECASE,
 )
-"""Names of settings that go with a secret and hold none."""
+"""Whole words that only sound like a secret; what stands beside them counts."""
+_ABOUT_A_SECRET = re.compile(
+    r"(?<![^\W_])(?:USER|USER_?NAME|EMAIL|HOST|HOSTNAME|PORT|URL|URI|FILE|PATH|DIR|REALM|ISSUER|AUDIENCE|ALGORITHM|METHOD|"
+    r"TYPE|PROVIDER|MODE|ENABLED|TTL|EXPIR[A-Z]*(?:_(?:IN|AT|AFTER|SECONDS|MINUTES|HOURS|DAYS|MS))*|TIMEOUT|LENGTH|SIZE|"
+    r"ROUNDS|LIMIT|COUNT|(?P<id>ID))$",
+    re.IGNORECASE,
+)
+"""How names of settings end that go with a secret and hold none."""
+_SURELY_SECRET = re.compile(r"(?<![^\W_])(?:PASSWORD|SECRET|TOKEN)(?![^\W_])", re.IGNORECASE)
+"""Words after which even an `ID` is a secret, as the one that Vault gives."""
 # fmt: off
 _COMMON = frozenset((
     "localhost", "development", "production", "password", "password1", "passw0rd", "changeme", "change-me",
@@ -133,7 +142,10 @@ def secret_values(text: str) -> set[str]:
 
 def is_secret_name(name: str) -> bool:
     """Whether a setting of this name holds a secret: `DB_PASSWORD` does, `AUTH_URL` and `KEY_FILE` do not."""
-    return bool(_SECRET_NAME.search(name)) and not _ABOUT_A_SECRET.search(name)
+    about = _ABOUT_A_SECRET.search(name)
+    if about and not (about["id"] and _SURELY_SECRET.search(name)):
+        return False
+    return bool(_SECRET_NAME.search(_INNOCENT.sub("", name)))
 
 
 def is_secret_value(value: str) -> bool:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baton.names import task_text_fault
-from baton.redaction import MASK, is_secret_file, masked_file, redacted, secret_values, secrets_of_file
+from baton.redaction import MASK, is_secret_file, is_secret_name, masked_file, redacted, secret_values, secrets_of_file
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,28 @@ from baton.redaction import MASK, is_secret_file, masked_file, redacted, secret_
 )
 def test_which_files_hold_secrets(path: str, expected: bool) -> None:
     assert is_secret_file(path) is expected
+
+
+SECRET_NAMES = """
+    DB_PASSWORD PGPASSWORD API_KEY apiKey STRIPE_KEY GITHUB_TOKEN AUTH_TOKEN spring.datasource.password client-secret
+    KEYCLOAK_ADMIN_PASSWORD KEYCLOAK_CLIENT_SECRET KEYCLOAK_API_KEY AUTHORIZATION PROXY_AUTHORIZATION
+    AUTHORIZATION_TOKEN AUTHORIZER_SECRET AUTHOR_API_KEY AUTHOR_PASSWORD KEYBOARD_API_KEY VAULT_SECRET_ID TOKEN_ID
+    EXPIRED_PASSWORD EXPIRING_TOKEN API_TOKENS TOKENIZER_API_KEY MAX_TOKENS_API_KEY TOKEN_FILE_PASSWORD SALT SENTRY_DSN
+"""
+PLAIN_NAMES = """
+    PORT AUTHOR AUTHORS GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL OIDC_AUTHORITY KEYBOARD KEYBOARD_LAYOUT KEYCLOAK_REALM KEYCLOAK
+    KEYCLOAK_VERSION KEYCLOAK_URL TOKEN_FILE TOKEN_URL PASSWORD_FILE SECRET_PATH KEY_FILE AUTH_URL auth.url MAX_TOKENS
+    MAX_OUTPUT_TOKENS TOKEN_LIMIT TOKENIZER TOKEN_TTL TOKEN_EXPIRES_IN TOKEN_EXPIRE_MINUTES KEY_EXPIRY AUTH_CLIENT_ID
+    AWS_ACCESS_KEY_ID PASSWORD_MIN_LENGTH AUTH_TYPE DB_PASSWORD_USER
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [*((name, True) for name in SECRET_NAMES.split()), *((name, False) for name in PLAIN_NAMES.split())],
+)
+def test_which_settings_hold_secrets(name: str, expected: bool) -> None:
+    assert is_secret_name(name) is expected
 
 
 def test_every_value_of_a_secret_file_is_masked() -> None:
