@@ -14,13 +14,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import IO, Required, TypedDict, TypeVar, Unpack
+from typing import IO, Any, Required, TypedDict, TypeVar, Unpack
 
 from activities.output_buffer import READ_BYTES, OutputBuffer
 from activities.process_groups import GRACE_SECONDS, TAG_VARIABLE, ProcessGroup, end_group, has_members
@@ -102,18 +102,38 @@ class Caller:
 
 
 async def in_a_thread(work: Callable[[Caller], Result]) -> Result:
-    """What `work` gives, which may run several programs in a row. It is over when this is, even by cancellation."""
+    """What `work` gives, which may run several programs in a row. It is over when this is, with all that its programs
+    left running, however often the caller is cancelled."""
     caller = Caller()
-    ending = asyncio.wrap_future(_THREADS.submit(work, caller))
+    job = _THREADS.submit(work, caller)
+    ending = asyncio.wrap_future(job)
     try:
         return await asyncio.shield(ending)
     finally:
         if not ending.done():
             caller.stop()
-            with suppress(Exception, CancelledError):
-                await asyncio.shield(ending)
-        for group in caller.left:
-            await end_group(group)
+            job.cancel()
+        if not ending.done() or caller.left:
+            await _in_any_case(_over(ending, caller))
+
+
+async def _over(ending: "asyncio.Future[Any]", caller: Caller) -> None:
+    await asyncio.wait({ending})
+    for group in caller.left:
+        await end_group(group)
+
+
+async def _in_any_case(rest: Coroutine[Any, Any, None]) -> None:
+    """Do this to its end; CancelledError comes after it."""
+    doing, cancelled = asyncio.ensure_future(rest), False
+    while not doing.done():
+        try:
+            await asyncio.wait({doing})
+        except asyncio.CancelledError:
+            cancelled = True
+    doing.result()
+    if cancelled:
+        raise asyncio.CancelledError
 
 
 async def capture(argv: Sequence[str], **options: Unpack[Options]) -> Captured:

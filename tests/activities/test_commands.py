@@ -23,7 +23,7 @@ from activities.commands import (
     run,
 )
 from activities.locking import exclusive
-from activities.programs import capture
+from activities.programs import Caller, capture, in_a_thread
 from tests.end_to_end.bench import commands_below
 
 LIMIT = timedelta(seconds=20)
@@ -173,6 +173,35 @@ async def test_cancellation_ends_the_group(tmp_path, environment):
     task = asyncio.create_task(run(command, cwd=tmp_path, environment=environment, time_limit=LIMIT))
     child = await wait_for(tmp_path / "child")
     task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not alive(child)
+
+
+async def test_a_cancelled_row_of_programs_leaves_nothing(tmp_path, environment):
+    """What the first one started ignores the first signal; the second one is not begun."""
+    command = ["bash", "-c", "(trap '' TERM; echo $BASHPID > child; exec sleep 300) & wait"]
+
+    def row(caller: Caller) -> None:
+        for argv in (command, ["touch", "second"]):
+            caller.capture(argv, cwd=tmp_path, environment=environment, time_limit=LIMIT)
+
+    task = asyncio.create_task(in_a_thread(row))
+    child = await wait_for(tmp_path / "child")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not alive(child)
+    assert not (tmp_path / "second").exists()
+
+
+async def test_a_program_is_over_when_its_caller_is_however_often_cancelled(tmp_path, environment):
+    command = ["bash", "-c", "trap '' TERM; echo $BASHPID > child; while :; do sleep 0.1; done"]
+    task = asyncio.create_task(capture(command, cwd=tmp_path, environment=environment, time_limit=LIMIT))
+    child = await wait_for(tmp_path / "child")
+    for _ in range(3):
+        task.cancel()
+        await asyncio.wait({task}, timeout=0.2)
     with pytest.raises(asyncio.CancelledError):
         await task
     assert not alive(child)
