@@ -23,7 +23,6 @@ from activities.telemetry import working
 from activities.text_files import cut_middle
 from activities.trace import TaskTrace
 from activities.tree_facts import TreeFacts
-from activities.workspace_lock import workspace_lock
 from activities.workspaces import prepare_workspace
 from baton.conversation import Opening
 from baton.facts import AgentFacts
@@ -62,7 +61,7 @@ class Agents:
         number = await asyncio.to_thread(agent_number, folder.store, assignment.name, assignment.generation, run_id)
         assignment = assignment.model_copy(update={"generation": number})
         await asyncio.to_thread(agent_began, folder, _beginning(assignment))
-        async with pulse("preparing the workspace") as beat, workspace_lock(folder.lock_path(assignment.workspace)):
+        async with pulse("preparing the workspace") as beat, folder.locked(assignment.workspace):
             assignment = await asyncio.to_thread(_with_kept_knowledge, folder, assignment)
             commit = await self._workspace(folder, asked_for)
             with working(folder, _id(assignment)):
@@ -121,7 +120,7 @@ class Agents:
         assignment = request.assignment
         folder = self._tasks.folder(assignment.task_id)
         trace = TaskTrace(folder)
-        async with pulse("writing the manifest"), workspace_lock(folder.lock_path(assignment.workspace)):
+        async with pulse("writing the manifest"), folder.locked(assignment.workspace):
             facts, corrections = await asyncio.to_thread(_facts, folder.conversations, request)
             changed = await _changed(folder, request) if assignment.role in WRITING_ROLES else []
             if not (request.successor or request.evidence) and assignment.role is Role.EXECUTOR:

@@ -13,7 +13,6 @@ from activities.result_branch import Folded
 from activities.task_folder import TaskFolder, Tasks
 from activities.trace import TaskTrace
 from activities.working_tree import commit_message
-from activities.workspace_lock import workspace_lock
 from baton.layout import TRAILER_CONFLICT
 from baton.merging import (
     PATHS_KEPT,
@@ -38,7 +37,7 @@ class Merging:
     async def merge_step(self, request: MergeStep) -> MergedStep:
         """Put a workspace's checkpoints on the result as one commit, or say what they conflict with."""
         folder = self._tasks.folder(request.task_id)
-        async with pulse("merging"), workspace_lock(folder.lock_path("result")):
+        async with pulse("merging"), folder.locked("result"):
             trace = TaskTrace(folder)
             trace.waited(request.waited, again=activity.info().attempt > 1, step=request.step)
             step = "integration" if request.step is None else str(request.step)
@@ -71,7 +70,7 @@ class Merging:
         """Lay the conflict of these branches out in a workspace, afresh whatever an earlier attempt left there."""
         folder = self._tasks.folder(request.task_id)
         repository = folder.repository
-        async with pulse("laying out a conflict"), workspace_lock(folder.lock_path(request.workspace)):
+        async with pulse("laying out a conflict"), folder.locked(request.workspace):
             resolutions = repository.resolutions()
             folded = await resolutions.fold(request.branches)
             if not folded.conflicts:
@@ -87,7 +86,7 @@ class Merging:
         """Commit what resolves the conflict on the workspace's branch, or say what is missing; safe to repeat."""
         folder = self._tasks.folder(request.task_id)
         repository = folder.repository
-        async with pulse("settling a conflict"), workspace_lock(folder.lock_path(request.workspace)):
+        async with pulse("settling a conflict"), folder.locked(request.workspace):
             workspace = await repository.open_workspace(request.workspace, request.commit, request.workspace)
             resolutions = repository.resolutions()
             if request.choice in {"ours", "theirs"}:

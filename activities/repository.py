@@ -9,8 +9,8 @@ import asyncio
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 
 from activities.cloning import clone
@@ -66,6 +66,7 @@ class PrivateRepository:
         self.path = task_directory / PRIVATE_REPOSITORY
         self._contents: dict[str, StepChanges] = {}
         self._spares = SpareCheckouts(task_directory / "spares")
+        self._locks: dict[str, int] = {}
         self._kept: OrderedDict[str, tuple[str, TreeFacts]] = OrderedDict()
 
     async def inspect(self, source: str, base: str | None = None) -> SourceFacts:
@@ -89,6 +90,15 @@ class PrivateRepository:
         if not _NAME.fullmatch(name) or name.endswith((".lock", ".")) or ".." in name:
             raise ValueError(f"{name!r} is no name of a workspace: letters, digits, '.', '_' and '-'")
         return self._directory / "workspaces" / name
+
+    @contextmanager
+    def under_lock(self, name: str, lock: int) -> Iterator[None]:
+        """Have every git that works in this workspace keep its lock, whose descriptor this is."""
+        self._locks[name] = lock
+        try:
+            yield
+        finally:
+            del self._locks[name]
 
     async def open_workspace(self, name: str, at_commit: str, branch: str | None = None) -> Path:
         """The workspace `name`: a healthy one as it is, else a new one from the branch's last checkpoint.
@@ -236,7 +246,7 @@ class PrivateRepository:
                 seal(self.path, self._directory, "info/exclude", text.encode("utf-8", "surrogateescape"))
 
     def git_in(self, workspace: Path) -> Git:
-        """Git with the files and the index of this workspace; callers hold its lock."""
+        """Git with the files and the index of this workspace; callers hold its lock, and it with them."""
         return self._tree(workspace).git
 
     def git_command(self, workspace: Path) -> tuple[str, ...]:
@@ -335,7 +345,9 @@ class PrivateRepository:
     def _tree(self, workspace: Path) -> WorkingTree:
         administration = self.path / "worktrees" / workspace.name
         options = (f"--git-dir={administration}", f"--work-tree={workspace}", *filter_options(self.path))
-        return WorkingTree(workspace, administration, Git(workspace, self._environment, options=options))
+        held = (self._locks[workspace.name],) if workspace.name in self._locks else ()
+        git = Git(workspace, self._environment, options=options, keep_open=held)
+        return WorkingTree(workspace, administration, git)
 
     async def _open(self, path: Path, ref: str, at_commit: str | None) -> None:
         """Make the workspace unless a healthy one is there."""

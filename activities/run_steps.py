@@ -28,7 +28,7 @@ from activities.tool_result import CallRefused
 from activities.trace import TaskTrace
 from activities.tree_facts import ChangeKind
 from activities.working_tree import TRAILER_AGENT, TRAILER_RESULT
-from activities.workspace_lock import WorkspaceLock, workspace_lock
+from activities.workspace_lock import WorkspaceLock
 from activities.workspaces import prepare_workspace
 from baton.bookkeeping import has_diff
 from baton.ledger import ItemRecord, ItemStatus
@@ -69,8 +69,7 @@ class RunSteps:
         trace = TaskTrace(folder)
         where = {"agent": request.agent_id, "role": "run", "step": request.step.step}
         trace.waited(request.waited, again=activity.info().attempt > 1, **where)
-        lock_path = folder.lock_path(request.workspace)
-        async with pulse("preparing the workspace") as beat, workspace_lock(lock_path) as lock:
+        async with pulse("preparing the workspace") as beat, folder.locked(request.workspace) as lock:
             workspace = await folder.repository.open_workspace(
                 request.workspace, request.start_commit, request.workspace
             )

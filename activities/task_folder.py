@@ -4,6 +4,8 @@ Everything Baton keeps of a task is below this folder; removing it removes the t
 """
 
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from activities.repository import PrivateRepository
 from activities.sandbox import Sandbox
 from activities.state_file import StateFile
 from activities.store import Store
+from activities.workspace_lock import WorkspaceLock, workspace_lock
 from baton.agent_types import AgentType
 from baton.layout import RECORD, task_folder, task_lock
 from baton.messages import OpenedTask, TaskInput
@@ -104,6 +107,13 @@ class TaskFolder:
         folder = self.path / "locks"
         folder.mkdir(parents=True, exist_ok=True)
         return folder / name
+
+    @asynccontextmanager
+    async def locked(self, name: str) -> AsyncIterator[WorkspaceLock]:
+        """Hold the lock of a workspace, with all gits that work in it: one that outlives us keeps it until it ends."""
+        async with workspace_lock(self.lock_path(name)) as lock:
+            with self.repository.under_lock(name, lock.descriptor):
+                yield lock
 
     @property
     def downloads(self) -> Path:

@@ -22,7 +22,6 @@ from activities.sandbox import Sandbox
 from activities.task_folder import TaskFolder, Tasks, sandbox_for
 from activities.task_telemetry import Closed
 from activities.trace import TaskTrace
-from activities.workspace_lock import workspace_lock
 from activities.workspaces import prepare_workspace
 from baton.expansion import expand
 from baton.gate_configuration import scripts_of
@@ -83,7 +82,7 @@ class TaskWork:
         """Run the gates on one commit, in a workspace of their own, one after the other."""
         folder = self._tasks.folder(request.task_id)
         record = folder.record
-        async with pulse("preparing the gates") as beat, workspace_lock(folder.lock_path(request.workspace)) as lock:
+        async with pulse("preparing the gates") as beat, folder.locked(request.workspace) as lock:
             place_for = GateWorkspace(folder.repository, request.workspace, record.opened.settings.setup)
             if request.keep:
                 workspace, is_set_up = await place_for.used_again(request.commit)
@@ -175,7 +174,7 @@ class TaskWork:
             workspaces = folder.path / "workspaces"
             names = sorted(path.name for path in workspaces.iterdir() if path.is_dir()) if workspaces.is_dir() else []
             for name in names:
-                async with workspace_lock(folder.lock_path(name)):
+                async with folder.locked(name):
                     await folder.repository.close_workspace(name)
             await asyncio.to_thread(remove_tree, folder.downloads)
             await folder.repository.remove_spares()

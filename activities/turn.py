@@ -31,7 +31,7 @@ from activities.task_folder import TaskFolder, Tasks
 from activities.telemetry import delivered, working
 from activities.trace import Teller, TurnTrace
 from activities.working_tree import TRAILER_AGENT, TRAILER_RESULT, TRAILER_TURN
-from activities.workspace_lock import WorkspaceLock, workspace_lock
+from activities.workspace_lock import WorkspaceLock
 from activities.workspace_tools import workspace_tools
 from baton.breakers import signs_of
 from baton.conversation import (
@@ -126,8 +126,7 @@ class Turns:
         folder = self._tasks.folder(request.task_id)
         key = f"{activity.info().workflow_run_id}/{request.turn}/{request.head}"
         folder.require()
-        lock_path = folder.lock_path(request.workspace)
-        async with pulse("waiting for the workspace") as beat, workspace_lock(lock_path) as lock:
+        async with pulse("waiting for the workspace") as beat, folder.locked(request.workspace) as lock:
             if (known := folder.store.entry(f"{key}/outcome")) is not None:
                 return TurnOutcome.model_validate_json(known)
             teller = Teller(request.agent_id, request.role, request.turn)

@@ -19,21 +19,21 @@ class WorkspaceLock:
     """A held lock."""
 
     def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+        self.descriptor = descriptor
 
     def remember(self, group: ProcessGroup) -> None:
         """Note the process group that now runs."""
         data = group.model_dump_json().encode()
         # One write, padded: a kill can leave the old note or the new one, never none.
-        os.pwrite(self._descriptor, data.ljust(NOTE_BYTES), 0)
+        os.pwrite(self.descriptor, data.ljust(NOTE_BYTES), 0)
 
     def forget(self) -> None:
         """Nothing runs any more."""
-        os.truncate(self._descriptor, 0)
+        os.truncate(self.descriptor, 0)
 
     def remembered(self) -> ProcessGroup | None:
         """What an earlier holder left running, as far as it was noted."""
-        data = os.pread(self._descriptor, NOTE_BYTES, 0).strip()
+        data = os.pread(self.descriptor, NOTE_BYTES, 0).strip()
         try:
             return ProcessGroup.model_validate_json(data) if data else None
         except ValueError:

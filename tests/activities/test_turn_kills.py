@@ -3,21 +3,22 @@
 import asyncio
 import shutil
 import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import psutil
 import pytest
-from agents_bench import ENVIRONMENT, Agent, Bench, MakeBench, call, does, git, says, texts
+from agents_bench import ENVIRONMENT, TASK, Agent, Bench, MakeBench, call, does, git, says, texts
 
 from activities.commands import ProcessGroup
 from activities.process_groups import TAG_VARIABLE
 from activities.repository import Change, PrivateRepository
 from activities.store import Store
 from activities.tree_facts import TreeFacts
-from activities.workspace_lock import workspace_lock
 from baton import trace
 from baton.messages import TurnOutcome
 from emulator.reply import Reply
@@ -28,6 +29,7 @@ CALLS = does(
     call("bash", command="echo made > made.txt; cat src/a.py made.txt"),
     call("complete_item", item="src/a.py"),
 )
+ROOT = Path(__file__).parents[2]
 POINTS = ["response", "tools", "node", "checkpoint", "outcome"]
 
 
@@ -247,13 +249,48 @@ async def test_a_command_left_running_by_a_killed_process_is_ended(make_bench: M
     environment = {**ENVIRONMENT, TAG_VARIABLE: "left-over"}
     left = subprocess.Popen(["sleep", "600"], start_new_session=True, env=environment, cwd=agent.workspace)
     try:
-        async with workspace_lock(bench.folder.lock_path("step-2")) as lock:
+        async with bench.folder.locked("step-2") as lock:
             lock.remember(ProcessGroup.led_by(left.pid, "left-over"))
         (agent.workspace / "src/a.py").write_text("half")
         assert_applied_once(bench, agent, await agent.attempt(agent.request(), number=2))
         assert left.wait(timeout=1) != 0
     finally:
         left.kill()
+
+
+RESET = """
+import asyncio, sys
+from pathlib import Path
+from activities.task_folder import Tasks
+async def main():
+    folder = Tasks(Path(sys.argv[1])).folder(sys.argv[2])
+    async with folder.locked("step-2"):
+        await folder.repository.reset(folder.workspace("step-2"))
+asyncio.run(main())
+"""
+
+
+async def test_a_git_that_outlives_a_killed_process_is_waited_for(make_bench: MakeBench, tmp_path: Path) -> None:
+    """It still writes in the workspace: nobody may take its lock of the index away."""
+    bench, agent = await undisturbed(make_bench)
+    slow, seen = tmp_path / "programs" / "git", tmp_path / "seen"
+    slow.parent.mkdir()
+    slow.write_text(
+        f'#!/bin/sh\ncase "$*" in *read-tree*) echo $$ > {seen}; sleep 2;; esac\nexec {which("git")} "$@"\n'
+    )
+    slow.chmod(0o755)
+    environment = {**ENVIRONMENT, "PATH": f"{slow.parent}:{ENVIRONMENT['PATH']}", "PYTHONPATH": str(ROOT)}
+    parent = subprocess.Popen([sys.executable, "-c", RESET, str(bench.state), TASK], env=environment)
+    while not (seen.exists() and seen.read_text().strip()):
+        assert parent.poll() is None
+        await asyncio.sleep(0.02)
+    parent.kill()
+    parent.wait()
+    left = int(seen.read_text())
+    assert psutil.pid_exists(left)
+    async with asyncio.timeout(20), bench.folder.locked("step-2"):
+        assert not psutil.pid_exists(left) or psutil.Process(left).status() == psutil.STATUS_ZOMBIE
+    assert_applied_once(bench, agent, await agent.attempt(agent.request(), number=2))
 
 
 @pytest.mark.parametrize("point", ["response", "checkpoint"])
