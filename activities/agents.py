@@ -11,6 +11,7 @@ from activities.artifacts import Artifacts
 from activities.conversations import Conversations
 from activities.credentials import Credentials
 from activities.inheritance import inherit
+from activities.known_tree import KnownTree
 from activities.model import Model, ModelError
 from activities.predecessor import Predecessor
 from activities.prompts import system_prompt
@@ -22,7 +23,6 @@ from activities.task_telemetry import AgentBeginning, AgentEnding, agent_began, 
 from activities.telemetry import working
 from activities.text_files import cut_middle
 from activities.trace import TaskTrace
-from activities.tree_facts import TreeFacts
 from activities.workspaces import prepare_workspace
 from baton.conversation import Opening
 from baton.facts import AgentFacts
@@ -187,15 +187,15 @@ class Agents:
         is_new = not folder.workspace(assignment.workspace).is_dir()
         branch = assignment.workspace if assignment.role in WRITING_ROLES else None
         workspace = await folder.repository.open_workspace(assignment.workspace, assignment.start_commit, branch)
-        facts = None
+        tree = None
         if branch is not None and (wanted := _begins_at(assignment)):
-            facts = await folder.repository.put_back(workspace, wanted)
+            tree = await folder.repository.put_back(workspace, wanted)
         if assignment.generation == 1 or is_new:
             await prepare_workspace(folder, workspace, self._sandbox, self._credentials.secrets())
-            facts = None if facts is None else TreeFacts()
+            tree = None if tree is None else KnownTree()
         commit = await folder.repository.last_checkpoint(workspace)
-        if facts is not None:
-            folder.repository.keep_facts(workspace, commit, facts)
+        if tree is not None:
+            folder.repository.keep_tree(workspace, commit, tree)
         return commit
 
 
@@ -293,12 +293,12 @@ async def _changed(folder: TaskFolder, request: CloseAgent) -> list[str]:
     assignment = request.assignment
     repository = folder.repository
     workspace = await repository.open_workspace(assignment.workspace, request.commit, assignment.workspace)
-    facts = repository.facts_after(workspace, request.head)
-    if not await repository.is_clean(workspace, request.commit, facts):
+    tree = repository.tree_after(workspace, request.head)
+    if not await repository.is_clean(workspace, request.commit, tree):
         await repository.reset(workspace, request.commit)
-        facts = TreeFacts()
-    changes = await repository.changed_paths(workspace, assignment.start_commit, facts)
-    repository.keep_facts(workspace, request.commit, facts)
+        tree = KnownTree()
+    changes = await repository.changed_paths(workspace, assignment.start_commit, tree)
+    repository.keep_tree(workspace, request.commit, tree)
     return [change.path for change in changes]
 
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from activities.call_telemetry import tool_called
 from activities.conversations import Conversation
+from activities.known_tree import ChangeKind, KnownTree
 from activities.predecessor import Predecessor
 from activities.pulse import Pulse
 from activities.secret_guard import remark as remark_on_secrets
@@ -22,7 +23,6 @@ from activities.task_folder import TaskFolder
 from activities.text_files import count_lines
 from activities.tools import Tools
 from activities.trace import TurnTrace
-from activities.tree_facts import ChangeKind, TreeFacts
 from activities.working_tree import Change
 from activities.workspace_tools import ownership_of
 from baton.bookkeeping import JUDGES, Evidence, asked, judge, unreadable_hand_off
@@ -90,7 +90,7 @@ class Calls:
     predecessor: Predecessor
     beat: Pulse
     trace: TurnTrace
-    facts: TreeFacts
+    tree: KnownTree
 
     async def run(self, response: Response) -> Work:
         """All calls of the response."""
@@ -149,9 +149,9 @@ class Calls:
         if call.name not in READING_TOOLS:
             work.changed = None
         if call.name == "bash":
-            self.facts.anything_changed()
+            self.tree.anything_changed()
         result = await self.tools.call(call.name, call.input)
-        self.facts.wrote(result.changed_paths)
+        self.tree.wrote(result.changed_paths)
         work.noted["refused"] = result.refused
         if result.whole is not None:
             self.folder.store.put(result.whole.encode())
@@ -196,7 +196,7 @@ class Calls:
         if work.changed is None:
             workspace = self.folder.workspace(self.request.workspace)
             start = self.conversation.opening.start_commit
-            changes = await self.folder.repository.changed_paths(workspace, start, self.facts)
+            changes = await self.folder.repository.changed_paths(workspace, start, self.tree)
             work.changed = frozenset(change.path for change in changes)
         return work.changed
 
@@ -213,7 +213,7 @@ class Calls:
         """Commands write past the file tools: what they changed of others' files is taken back, kept, and told."""
         repository, opening = self.folder.repository, self.conversation.opening
         workspace = self.folder.workspace(self.request.workspace)
-        there = await repository.changes_there(workspace, opening.start_commit, self.facts)
+        there = await repository.changes_there(workspace, opening.start_commit, self.tree)
         ownership = ownership_of(self.folder, self.request, opening)
         foreign = ownership.foreign({change.path: known for change, known in there.items()})
         refused_paths = {refused.path for refused in foreign}
@@ -224,7 +224,7 @@ class Calls:
             if place.is_file() and not place.is_symlink() and place.stat().st_size <= KEPT_BYTES:
                 self.folder.store.put(self.tools.without_secrets(change.path, place.read_bytes()))
         if foreign:
-            await repository.restore(workspace, away, self.facts)
+            await repository.restore(workspace, away, self.tree)
             self.trace.restored([refused.path for refused in foreign])
         told = "\n".join(refused.message for refused in foreign[:FOREIGN_TOLD])
         remark = f"A command changed files that are not yours; they are as they were before.\n{told}"
@@ -240,7 +240,7 @@ class Calls:
             return TurnFacts(), frozenset()
         # A new `.env` is no copy of a secret but its home: it stays on the disk and is not committed.
         away = [change for change in barred if not (change.kind is ChangeKind.ADDED and is_secret_file(change.path))]
-        await self.folder.repository.restore(self.folder.workspace(self.request.workspace), away, self.facts)
+        await self.folder.repository.restore(self.folder.workspace(self.request.workspace), away, self.tree)
         self.trace.restored([change.path for change in barred])
         named = [self.tools.guard.clean(change.path) for change in barred]
         told = f"a command wrote a secret into {named[0]}{_and_more(named)}; it is in no commit"
@@ -260,7 +260,7 @@ class Calls:
         if not lines:
             return TurnFacts(saved_part=SavedPart(file=part.file_path, line_number=start, rest=rest))
         result = await self.tools.call("append", {"file_path": part.file_path, "content": lines, "at_line": start})
-        self.facts.wrote(result.changed_paths)
+        self.tree.wrote(result.changed_paths)
         if result.is_error:
             return TurnFacts(remarks=(_not_kept(result.content),))
         saved = SavedPart(file=part.file_path, line_number=start + lines.count("\n"), rest=rest)

@@ -16,6 +16,7 @@ from pathlib import Path
 from activities.cloning import clone
 from activities.folders import remove_tree
 from activities.git import BadRepository, Git, GitError, path_text, split
+from activities.known_tree import KnownTree
 from activities.lfs import filter_options
 from activities.locking import exclusive
 from activities.resolution import Resolutions
@@ -23,7 +24,6 @@ from activities.result_branch import ASIDE, MergeKind, MergeOutcome, ResultBranc
 from activities.sealed_config import seal, seal_as_made, unseal
 from activities.source_repository import Identity, SourceFacts, SourceRepository
 from activities.spare_checkouts import SpareCheckouts
-from activities.tree_facts import TreeFacts
 from activities.working_tree import (
     TRAILER_RESULT,
     Barred,
@@ -51,7 +51,7 @@ __all__ = [
 
 THROWAWAY = "refs/baton/workspaces"
 DIFF_LIMIT_BYTES = 200_000
-FACTS_KEPT = 64
+TREES_KEPT = 64
 """So many workspaces are known well enough that a turn need not look at all of their files."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -67,7 +67,7 @@ class PrivateRepository:
         self._contents: dict[str, StepChanges] = {}
         self._spares = SpareCheckouts(task_directory / "spares")
         self._locks: dict[str, int] = {}
-        self._kept: OrderedDict[str, tuple[str, TreeFacts]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[str, KnownTree]] = OrderedDict()
 
     async def inspect(self, source: str, base: str | None = None) -> SourceFacts:
         """Facts of the user's repository; needs no private one. Raises BadRepository with what to do about it."""
@@ -132,37 +132,37 @@ class PrivateRepository:
         subject: str,
         trailers: Mapping[str, str],
         barred: Barred | None = None,
-        facts: TreeFacts | None = None,
+        tree: KnownTree | None = None,
     ) -> str:
         """Commit modified, deleted and new files of the workspace, even when there are none; returns the commit.
 
         Not committed: ignored files, caches, nested repositories, links that lead outside (see `left_out`), and what
         `barred` names of the changed paths.
-        `facts` that the caller vouches for save work, and are kept for whoever goes on from here (`facts_after`).
+        A `tree` that the caller vouches for saves work, and is kept for whoever goes on from here (`tree_after`).
         """
         self._kept.pop(workspace.name, None)
-        commit = await self._tree(workspace).commit(commit_message(subject, trailers), barred, facts)
-        if facts is not None and (result := trailers.get(TRAILER_RESULT)):
-            self.keep_facts(workspace, result, facts)
+        commit = await self._tree(workspace).commit(commit_message(subject, trailers), barred, tree)
+        if tree is not None and (result := trailers.get(TRAILER_RESULT)):
+            self.keep_tree(workspace, result, tree)
         return commit
 
-    def keep_facts(self, workspace: Path, after: str, facts: TreeFacts) -> None:
-        """Vouch for the workspace: nothing was written in it after this result or commit but what the facts know."""
-        self._kept[workspace.name] = (after, facts)
+    def keep_tree(self, workspace: Path, after: str, tree: KnownTree) -> None:
+        """Vouch for the workspace: after this result or commit nothing was written in it but what is known."""
+        self._kept[workspace.name] = (after, tree)
         self._kept.move_to_end(workspace.name)
-        while len(self._kept) > FACTS_KEPT:
+        while len(self._kept) > TREES_KEPT:
             self._kept.popitem(last=False)
 
-    def has_facts(self, workspace: Path, *after: str) -> bool:
+    def vouches_for(self, workspace: Path, *after: str) -> bool:
         """Whether this process vouches for the workspace as it is after one of these results or commits."""
         kept = self._kept.get(workspace.name)
         return kept is not None and kept[0] in after
 
-    def facts_after(self, workspace: Path, *after: str) -> TreeFacts:
-        """What is known of the workspace after one of these results or commits; fresh facts where this process does
-        not vouch for it. They are given once: whoever takes them keeps them up to date."""
+    def tree_after(self, workspace: Path, *after: str) -> KnownTree:
+        """What is known of the workspace after one of these results or commits; nothing where this process does not
+        vouch for it. It is given once: whoever takes it keeps it up to date."""
         kept = self._kept.pop(workspace.name, None)
-        return kept[1] if kept is not None and kept[0] in after else TreeFacts()
+        return kept[1] if kept is not None and kept[0] in after else KnownTree()
 
     async def head(self, workspace: Path) -> tuple[str, dict[str, str]]:
         """The last checkpoint of the workspace and its trailers."""
@@ -189,28 +189,28 @@ class PrivateRepository:
         self._kept.pop(workspace.name, None)
         await self._tree(workspace).reset(commit)
 
-    async def is_clean(self, workspace: Path, commit: str, facts: TreeFacts) -> bool:
-        """Whether the facts know that the workspace stands at this checkpoint, and a look at all of it finds no more.
+    async def is_clean(self, workspace: Path, commit: str, tree: KnownTree) -> bool:
+        """Whether it is known that the workspace stands at this checkpoint, and a look at all of it finds no more.
 
-        It does not make sure of it for facts that know nothing: then the workspace is to be reset.
+        It does not make sure of it where nothing is known: then the workspace is to be reset.
         """
-        if facts.commit != commit or facts.found is None:
+        if tree.commit != commit or tree.found is None:
             return False
-        return not await self._tree(workspace).anything(facts)
+        return not await self._tree(workspace).anything(tree)
 
     async def changed_paths(
-        self, workspace: Path, since: str | None = None, facts: TreeFacts | None = None
+        self, workspace: Path, since: str | None = None, tree: KnownTree | None = None
     ) -> list[Change]:
         """What differs on disk from `since`, else from the last checkpoint; uncommitted changes included."""
-        return await self._tree(workspace).changes(since, facts)
+        return await self._tree(workspace).changes(since, tree)
 
-    async def changes_there(self, workspace: Path, start: str, facts: TreeFacts) -> dict[Change, bool]:
+    async def changes_there(self, workspace: Path, start: str, tree: KnownTree) -> dict[Change, bool]:
         """What differs on disk from the last checkpoint, and whether the commit `start` has that path."""
-        return await self._tree(workspace).changes_there(start, facts)
+        return await self._tree(workspace).changes_there(start, tree)
 
-    async def restore(self, workspace: Path, changes: Iterable[Change], facts: TreeFacts | None = None) -> None:
+    async def restore(self, workspace: Path, changes: Iterable[Change], tree: KnownTree | None = None) -> None:
         """Take changes since the last checkpoint back."""
-        await self._tree(workspace).restore(changes, facts)
+        await self._tree(workspace).restore(changes, tree)
 
     async def untracked(self, workspace: Path) -> frozenset[str]:
         """What git neither tracks nor ignores: files, and folders of which nothing is tracked as `name/`."""
@@ -288,18 +288,18 @@ class PrivateRepository:
         async with exclusive(self._directory / "locks" / "merge") as lock:
             await ResultBranch(self.git().holding(lock)).set_to(commit)
 
-    async def put_back(self, workspace: Path, commit: str) -> TreeFacts:
+    async def put_back(self, workspace: Path, commit: str) -> KnownTree:
         """Bring a workspace and its branch to this commit; what was on the branch beyond is put aside.
 
         What a turn left that nobody took up again goes. Returns what is known of the workspace.
         """
         reached = await self.last_checkpoint(workspace)
-        if reached == commit and self.has_facts(workspace, commit):
-            return self.facts_after(workspace, commit)
+        if reached == commit and self.vouches_for(workspace, commit):
+            return self.tree_after(workspace, commit)
         if reached != commit:
             await self.git().output("update-ref", f"{ASIDE}/{workspace.name}-{reached[:12]}", reached)
         await self.reset(workspace, commit)
-        return TreeFacts()
+        return KnownTree()
 
     def resolutions(self, lock: int | None = None) -> Resolutions:
         """The conflicts of this repository; git's processes keep `lock` where one is given."""
@@ -376,7 +376,7 @@ class PrivateRepository:
             if not used:
                 raise
             return False
-        self.keep_facts(path, start, TreeFacts())
+        self.keep_tree(path, start, KnownTree())
         return True
 
     async def _start(self, git: Git, ref: str, at_commit: str | None) -> str:

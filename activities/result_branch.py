@@ -11,9 +11,9 @@ from enum import StrEnum
 from pydantic import Field
 
 from activities.git import Git, GitError, path_text, split
+from activities.known_tree import parse_raw
 from activities.refs import loose
 from activities.source_repository import Identity
-from activities.tree_facts import parse_raw
 from activities.working_tree import Change, commit_message, trailers_of
 from baton.breakers import StepChanges, undone
 from baton.layout import BASE, RESULT, TRAILER_STEP, TRAILER_TASK

@@ -18,6 +18,7 @@ from temporalio import activity
 from activities import commands
 from activities.allowed_commands import AllowedCommands
 from activities.credentials import Credentials
+from activities.known_tree import ChangeKind
 from activities.pulse import Pulse, pulse
 from activities.python_origin import command_environment
 from activities.repository import Change
@@ -26,7 +27,6 @@ from activities.secret_guard import SecretGuard
 from activities.task_folder import TaskFolder, Tasks, sandbox_for
 from activities.tool_result import CallRefused
 from activities.trace import TaskTrace
-from activities.tree_facts import ChangeKind
 from activities.working_tree import TRAILER_AGENT, TRAILER_RESULT
 from activities.workspace_lock import WorkspaceLock
 from activities.workspaces import prepare_workspace

@@ -215,7 +215,7 @@ class Turns:
         folder, request, opening = attempt.folder, attempt.request, conversation.opening
         secrets, beat = self._credentials.secrets(), attempt.beat
         tools = workspace_tools(folder, request, opening, attempt.lock, self._sandbox, secrets, beat.report_sign)
-        tree_facts = folder.repository.facts_after(folder.workspace(request.workspace), request.head, request.commit)
+        tree = folder.repository.tree_after(folder.workspace(request.workspace), request.head, request.commit)
         runner = Calls(
             folder=folder,
             request=request,
@@ -232,7 +232,7 @@ class Turns:
             ),
             beat=beat,
             trace=attempt.trace,
-            facts=tree_facts,
+            tree=tree,
         )
         work = await runner.run(paid.response)
         await delivered()
@@ -254,10 +254,10 @@ class Turns:
                 f"{request.agent_id} · turn {request.turn}",
                 {TRAILER_AGENT: request.agent_id, TRAILER_TURN: str(request.turn), TRAILER_RESULT: head},
                 tools.guard.barred_paths,
-                tree_facts,
+                tree,
             )
         elif attempt.writes:
-            folder.repository.keep_facts(folder.workspace(request.workspace), head, tree_facts)
+            folder.repository.keep_tree(folder.workspace(request.workspace), head, tree)
         return _Applied(head=head, commit=commit, node=node)
 
 
@@ -276,7 +276,7 @@ async def _already_applied(attempt: _Attempt, *, begun: bool) -> _Applied | None
     moved = await folder.repository.last_checkpoint(workspace) != request.commit
     if moved and (applied := await _checkpointed(attempt, workspace)) is not None:
         return applied
-    known = folder.repository.has_facts(workspace, request.head, request.commit)
+    known = folder.repository.vouches_for(workspace, request.head, request.commit)
     if moved or begun or activity.info().attempt > 1 or not known:
         await folder.repository.reset(workspace, request.commit)
     return None

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from activities.folders import remove_tree
 from activities.git import BlockingGit, Git, GitError, path_text, split
+from activities.known_tree import MOST_NAMED, ChangeKind, KnownTree, contents_before, parse_raw, parse_status
 from activities.refs import loose
 from activities.sealed_config import unseal
 from activities.spare_checkouts import remember
-from activities.tree_facts import MOST_NAMED, ChangeKind, TreeFacts, contents_before, parse_raw, parse_status
 from baton.models import Stored
 
 REF_FILE = "baton-ref"
@@ -118,31 +118,31 @@ class WorkingTree:
             return commit
         return await self.git.text("rev-parse", "--verify", f"{ref}^{{commit}}")
 
-    async def changes(self, since: str | None = None, facts: TreeFacts | None = None) -> list[Change]:
+    async def changes(self, since: str | None = None, tree: KnownTree | None = None) -> list[Change]:
         """What differs on disk from the commit `since` (the last checkpoint when absent), sorted by path."""
-        facts = facts or TreeFacts()
-        found = await self._listed(facts)
-        if since is not None and since != facts.commit:
-            found = await self._since(since, found, facts)
+        tree = tree or KnownTree()
+        found = await self._listed(tree)
+        if since is not None and since != tree.commit:
+            found = await self._since(since, found, tree)
         return [Change(path, kind) for path, kind in sorted(found.items())]
 
-    async def anything(self, facts: TreeFacts) -> bool:
+    async def anything(self, tree: KnownTree) -> bool:
         """Whether anything differs on disk from the last checkpoint, whoever wrote it."""
-        facts.found = None
-        return bool(await self._listed(facts) or facts.left_out)
+        tree.found = None
+        return bool(await self._listed(tree) or tree.left_out)
 
     async def untracked(self) -> frozenset[str]:
         """Names of files, and of whole folders as `name/`, that git neither tracks nor ignores."""
-        await self._synchronise_index(TreeFacts())
+        await self._synchronise_index(KnownTree())
         flags = ("-z", "--others", "--exclude-standard", "--directory", "--no-empty-directory")
         return frozenset(os.fsdecode(path) for path in split(await self.git.output("ls-files", *flags)))
 
-    async def changes_there(self, start: str, facts: TreeFacts) -> dict[Change, bool]:
+    async def changes_there(self, start: str, tree: KnownTree) -> dict[Change, bool]:
         """What differs on disk from the last checkpoint, and whether the commit `start` has that path."""
-        found = await self._listed(facts)
+        found = await self._listed(tree)
         if found:
-            await self._begin(start, facts)
-        return {Change(path, kind): facts.was_at_start(path, kind) for path, kind in sorted(found.items())}
+            await self._begin(start, tree)
+        return {Change(path, kind): tree.was_at_start(path, kind) for path, kind in sorted(found.items())}
 
     async def all_untracked(self) -> frozenset[str]:
         """Files, and whole folders as `name/`, that git does not track, ignored or not."""
@@ -156,22 +156,22 @@ class WorkingTree:
 
     async def left_out(self) -> list[LeftOut]:
         """What the next checkpoint will not hold though git does not ignore it."""
-        facts = TreeFacts()
-        await self._listed(facts)
-        return [LeftOut(path=path_text(path), reason=reason) for path, reason in sorted(facts.left_out.items())]
+        tree = KnownTree()
+        await self._listed(tree)
+        return [LeftOut(path=path_text(path), reason=reason) for path, reason in sorted(tree.left_out.items())]
 
-    async def commit(self, message: str, barred: Barred | None = None, facts: TreeFacts | None = None) -> str:
+    async def commit(self, message: str, barred: Barred | None = None, tree: KnownTree | None = None) -> str:
         """Commit what was changed on top of the last checkpoint, empty or not, and return the new checkpoint."""
-        facts = facts or TreeFacts()
-        changes = dict(await self._listed(facts))
-        last = facts.commit
+        tree = tree or KnownTree()
+        changes = dict(await self._listed(tree))
+        last = tree.commit
         if changes and barred is not None:
             # A removal puts nothing anywhere.
             put = {os.fsdecode(path): path for path, kind in changes.items() if kind is not ChangeKind.DELETED}
             for path in await barred(put):
                 del changes[put[path]]
         new = await self.git.in_a_thread(lambda git: self._commit(git, changes, last, message))
-        facts.committed(changes, new, self._index())
+        tree.committed(changes, new, self._index())
         return new
 
     def _commit(self, git: BlockingGit, changes: Mapping[bytes, ChangeKind], last: str, message: str) -> str:
@@ -206,33 +206,33 @@ class WorkingTree:
             for name in await self.untracked():
                 await asyncio.to_thread(remove_tree, self.path / name)
 
-    async def restore(self, changes: Iterable[Change], facts: TreeFacts | None = None) -> None:
+    async def restore(self, changes: Iterable[Change], tree: KnownTree | None = None) -> None:
         """Take these changes back: files as the last checkpoint has them, new ones gone."""
-        facts = facts or TreeFacts()
-        await self._synchronise_index(facts)
+        tree = tree or KnownTree()
+        await self._synchronise_index(tree)
         known = b""
         for change in changes:
             place = self.path / change.name
             if place.is_dir() and not place.is_symlink():
                 remove_tree(place)
-                facts.found = None
+                tree.found = None
             place.unlink(missing_ok=True)
-            if facts.found is not None:
-                facts.found.pop(change.raw, None)
+            if tree.found is not None:
+                tree.found.pop(change.raw, None)
             if change.kind is not ChangeKind.ADDED:
                 known += change.raw + b"\0"
         if known:
             await self.git.output("checkout-index", "-f", "-z", "--stdin", stdin=known)
 
-    async def _synchronise_index(self, facts: TreeFacts) -> None:
-        """Have the index hold the last checkpoint, which the facts are about from now on."""
-        facts.about(await self.last())
+    async def _synchronise_index(self, tree: KnownTree) -> None:
+        """Have the index hold the last checkpoint, which is what is known of the tree from now on."""
+        tree.about(await self.last())
         unseal(self.administration.parents[1], self.administration)
         self._remove_stale_locks()
-        if not facts.index or facts.index != self._index():
+        if not tree.index or tree.index != self._index():
             # Keeps what git knows of unchanged files, so that they are not read again.
-            await self.git.output("read-tree", "--reset", facts.commit)
-            facts.index, facts.found = self._index(), None
+            await self.git.output("read-tree", "--reset", tree.commit)
+            tree.index, tree.found = self._index(), None
 
     def _index(self) -> tuple[int, ...]:
         """What tells the index file as it is from any other; git replaces it whole. Empty: there is none."""
@@ -255,10 +255,10 @@ class WorkingTree:
             transaction += f"update {self.ref} {new} {old}\n"
         return transaction.encode()
 
-    async def _listed(self, facts: TreeFacts) -> dict[bytes, ChangeKind]:
+    async def _listed(self, tree: KnownTree) -> dict[bytes, ChangeKind]:
         """Changed paths, without those that are left out, with the index at the last checkpoint."""
-        await self._synchronise_index(facts)
-        named = facts.named()
+        await self._synchronise_index(tree)
+        named = tree.named()
         if named is None or named:
             output = await self.git.output(*_STATUS, *map(os.fsdecode, named or ()))
             differing = parse_status(output)
@@ -267,8 +267,8 @@ class WorkingTree:
                     del differing[path]
             left_out = {path: why for path, kind in differing.items() if (why := self._why_not(path, kind))}
             found = {path: kind for path, kind in differing.items() if path not in left_out}
-            facts.listed(found, left_out, named)
-        return facts.found or {}
+            tree.listed(found, left_out, named)
+        return tree.found or {}
 
     def _has_bytes_of(self, path: bytes, blob: str) -> bool:
         """Whether a file has the very bytes of an object: nobody wrote it, attributes that came later convert it."""
@@ -285,18 +285,18 @@ class WorkingTree:
         named = hashlib.new(algorithm, b"blob %d\0" % len(content) + content, usedforsecurity=False)
         return named.hexdigest() == blob
 
-    async def _begin(self, start: str, facts: TreeFacts) -> None:
-        """Have the facts tell what differs from `start`."""
-        if facts.start != start:
-            raw = await self.git.output("diff-tree", "-r", *_RAW, start, facts.commit, "--")
-            facts.start, facts.since, facts.again = start, parse_raw(raw), set()
+    async def _begin(self, start: str, tree: KnownTree) -> None:
+        """Have it known what differs from `start`."""
+        if tree.start != start:
+            raw = await self.git.output("diff-tree", "-r", *_RAW, start, tree.commit, "--")
+            tree.start, tree.changed_since_start, tree.changed_twice = start, parse_raw(raw), set()
 
-    async def _since(self, start: str, found: Mapping[bytes, ChangeKind], facts: TreeFacts) -> dict[bytes, ChangeKind]:
+    async def _since(self, start: str, found: Mapping[bytes, ChangeKind], tree: KnownTree) -> dict[bytes, ChangeKind]:
         """What differs on disk from an earlier commit, given what differs from the last checkpoint."""
-        await self._begin(start, facts)
+        await self._begin(start, tree)
         # Changed before the last checkpoint and after it: perhaps as it was at first.
-        twice = facts.again | {path for path in found if path in facts.since}
-        differing = {**facts.since, **found}
+        twice = tree.changed_twice | {path for path in found if path in tree.changed_since_start}
+        differing = {**tree.changed_since_start, **found}
         if twice:
             named = sorted(twice) if len(twice) <= MOST_NAMED else []
             raw = await self.git.output("diff", *_RAW, start, "--", *map(os.fsdecode, named))
@@ -305,7 +305,7 @@ class WorkingTree:
             differing |= {path: kind for path, kind in now.items() if path in twice}
             # Deleted since then, and there again.
             differing |= {path: ChangeKind.MODIFIED for path in twice if found.get(path) is ChangeKind.ADDED}
-        return {path: kind for path, kind in differing.items() if path not in facts.left_out}
+        return {path: kind for path, kind in differing.items() if path not in tree.left_out}
 
     def _why_not(self, path: bytes, kind: ChangeKind) -> str | None:
         if kind is ChangeKind.DELETED:

@@ -11,11 +11,11 @@ from temporalio.exceptions import ApplicationError
 
 from activities.disk_secrets import secrets_below
 from activities.gates import masking
+from activities.known_tree import ChangeKind
 from activities.outside_parts import fill_submodules
 from activities.preparing import prepare
 from activities.sandbox import Sandbox
 from activities.task_folder import TaskFolder, sandbox_for
-from activities.tree_facts import ChangeKind
 from baton.redaction import redacted
 from baton.run_commands import last_lines
 

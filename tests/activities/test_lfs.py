@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from activities import lfs
+from activities.known_tree import ChangeKind
 from activities.lfs_filter import LfsFilter, LfsStore, Pointer
 from activities.repository import MergeKind, PrivateRepository
-from activities.tree_facts import ChangeKind
 from tests.activities.test_outside_parts import TRAILERS, blob, git
 
 ATTRIBUTES = "*.bin filter=lfs diff=lfs merge=lfs -text\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from activities.known_tree import ChangeKind
 from activities.repository import BadRepository, GitError, Identity, MergeKind, PrivateRepository
-from activities.tree_facts import ChangeKind
 
 ODD_NAMES = (
     "with space.txt",

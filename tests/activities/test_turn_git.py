@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from agents_bench import Agent, Bench, MakeBench, call, does, git, says
 
+from activities.known_tree import ChangeKind, KnownTree, contents_before, parse_status
 from activities.programs import Caller, Captured
-from activities.tree_facts import ChangeKind, TreeFacts, contents_before, parse_status
 
 Calls = Callable[[], list[str]]
 EDIT = call("edit", file_path="src/a.py", old_string="A = 1", new_string="A = 2")
@@ -173,17 +173,17 @@ def test_only_a_changed_content_has_one_to_compare_with() -> None:
     assert contents_before("\0".join([*entries, ""]).encode()) == {b"a b": "1" * 40}
 
 
-def test_facts_ask_about_single_paths_until_rules_or_numbers_say_otherwise() -> None:
-    facts = TreeFacts(commit="c", index=(1,), found={b"a": ChangeKind.ADDED})
-    facts.wrote(["a", "b"])
-    assert facts.named() == [b"a", b"b"]
-    facts.listed({b"b": ChangeKind.MODIFIED}, {}, [b"a", b"b"])
-    assert facts.found == {b"b": ChangeKind.MODIFIED}
-    facts.wrote(f"many/{n}" for n in range(500))
-    assert facts.named() is None
-    facts.listed({}, {b"n/": "a git repository of its own"}, None)
-    assert (facts.found, facts.named()) == ({}, [])
-    facts.wrote([str(Path("deep/.gitattributes"))])
-    assert facts.named() is None
-    facts.about("other")
-    assert facts == TreeFacts(commit="other", start="other")
+def test_a_known_tree_asks_about_single_paths_until_rules_or_numbers_say_otherwise() -> None:
+    tree = KnownTree(commit="c", index=(1,), found={b"a": ChangeKind.ADDED})
+    tree.wrote(["a", "b"])
+    assert tree.named() == [b"a", b"b"]
+    tree.listed({b"b": ChangeKind.MODIFIED}, {}, [b"a", b"b"])
+    assert tree.found == {b"b": ChangeKind.MODIFIED}
+    tree.wrote(f"many/{n}" for n in range(500))
+    assert tree.named() is None
+    tree.listed({}, {b"n/": "a git repository of its own"}, None)
+    assert (tree.found, tree.named()) == ({}, [])
+    tree.wrote([str(Path("deep/.gitattributes"))])
+    assert tree.named() is None
+    tree.about("other")
+    assert tree == KnownTree(commit="other", start="other")

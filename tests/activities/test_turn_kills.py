@@ -15,10 +15,10 @@ import pytest
 from agents_bench import ENVIRONMENT, TASK, Agent, Bench, MakeBench, call, does, git, says, texts
 
 from activities.commands import ProcessGroup
+from activities.known_tree import KnownTree
 from activities.process_groups import TAG_VARIABLE
 from activities.repository import Change, PrivateRepository
 from activities.store import Store
-from activities.tree_facts import TreeFacts
 from baton import trace
 from baton.messages import TurnOutcome
 from emulator.reply import Reply
@@ -59,11 +59,11 @@ class DyingRepository(PrivateRepository):
         self._point = point
 
     async def changed_paths(
-        self, workspace: Path, since: str | None = None, facts: TreeFacts | None = None
+        self, workspace: Path, since: str | None = None, tree: KnownTree | None = None
     ) -> list[Change]:
         if self._point == "tools":
             raise Killed
-        return await super().changed_paths(workspace, since, facts)
+        return await super().changed_paths(workspace, since, tree)
 
     async def checkpoint(self, *given: Any, **more: Any) -> str:
         if self._point == "node":

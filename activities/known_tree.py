@@ -1,7 +1,7 @@
 """What is known of a workspace's files, so that git is asked only what may have changed since.
 
-Whoever keeps these facts from one call to the next vouches that nothing else wrote in the workspace in between, or says
-what did: `wrote` for single files, `anything_changed` after a command. Fresh facts know nothing, and all is looked at.
+Whoever keeps it from one call to the next vouches that nothing else wrote in the workspace in between, or says
+what did: `wrote` for single files, `anything_changed` after a command. A fresh one knows nothing, and all is looked at.
 """
 
 import os
@@ -28,10 +28,10 @@ _KINDS = {b"A": ChangeKind.ADDED, b"D": ChangeKind.DELETED, b"T": ChangeKind.TYP
 
 
 @dataclass
-class TreeFacts:
+class KnownTree:
     """Of one workspace: `found` differs on disk from `commit`, its last checkpoint (None: unknown), but for the paths
-    in `unsure`; `since` is what differs between the commits `start` and `commit`, but for those in `again`. `index`
-    tells the index file that holds `commit` from any other."""
+    in `unsure`; `changed_since_start` is what differs between the commits `start` and `commit`, but for those in
+    `changed_twice`, which may be as they were. `index` tells the index file that holds `commit` from any other."""
 
     commit: str = ""
     index: tuple[int, ...] = ()
@@ -39,8 +39,8 @@ class TreeFacts:
     left_out: dict[bytes, str] = field(default_factory=dict)
     unsure: set[bytes] = field(default_factory=set)
     start: str = ""
-    since: dict[bytes, ChangeKind] = field(default_factory=dict)
-    again: set[bytes] = field(default_factory=set)
+    changed_since_start: dict[bytes, ChangeKind] = field(default_factory=dict)
+    changed_twice: set[bytes] = field(default_factory=set)
 
     def wrote(self, paths: Iterable[str]) -> None:
         """These paths, relative to the workspace and without links, may have changed."""
@@ -55,9 +55,13 @@ class TreeFacts:
         self.found, self.index = None, ()
 
     def about(self, commit: str) -> None:
-        """The last checkpoint is `commit`: facts about another one are worth nothing."""
-        if commit != self.commit:
-            self.__init__(commit=commit, start=commit)  # type: ignore[misc]
+        """The last checkpoint is `commit`: what is known of another one is worth nothing."""
+        if commit == self.commit:
+            return
+        self.commit = self.start = commit
+        self.anything_changed()
+        self.left_out, self.unsure = {}, set()
+        self.changed_since_start, self.changed_twice = {}, set()
 
     def named(self) -> list[bytes] | None:
         """The paths that git has to be asked about; None for all."""
@@ -77,15 +81,15 @@ class TreeFacts:
 
     def was_at_start(self, path: bytes, kind: ChangeKind) -> bool:
         """Whether the commit `start` has this path, which changed since the last checkpoint."""
-        return self.since.get(path, kind) is not ChangeKind.ADDED
+        return self.changed_since_start.get(path, kind) is not ChangeKind.ADDED
 
     def committed(self, changes: Mapping[bytes, ChangeKind], commit: str, index: tuple[int, ...]) -> None:
         """These of the found changes are in the new checkpoint `commit`, which `index` holds."""
         for path, kind in changes.items():
-            if path in self.since or path in self.again:
-                self.again.add(path)
+            if path in self.changed_since_start or path in self.changed_twice:
+                self.changed_twice.add(path)
             else:
-                self.since[path] = kind
+                self.changed_since_start[path] = kind
         self.found = {path: kind for path, kind in (self.found or {}).items() if path not in changes}
         self.commit, self.index = commit, index
 
