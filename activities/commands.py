@@ -14,14 +14,14 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 from activities.command_limits import CommandLimits
-from activities.output_buffer import OutputBuffer
+from activities.output_buffer import READ_BYTES, OutputBuffer
 from activities.process_groups import TAG_VARIABLE, ProcessGroup, end_group
-from activities.programs import NOT_EXECUTABLE, NOT_FOUND
+from activities.programs import DRAIN_SECONDS, NOT_EXECUTABLE, NOT_FOUND
 from activities.sandbox import Sandbox, find_sandbox
 from baton.durations import Duration
 from baton.models import Stored
@@ -36,9 +36,6 @@ __all__ = [
 ]
 
 OUTPUT_LIMIT_BYTES = 50_000
-DRAIN_SECONDS = 0.25
-"""How long the last output may take after the command ended, before what holds the pipe is ended."""
-_READ_BYTES = 65_536
 
 
 class CommandResult(Stored):
@@ -85,7 +82,7 @@ async def run(
     with ExitStack() as stack:
         copy = stack.enter_context(transcript.open("wb")) if transcript else None
         output = OutputBuffer(output_limit_bytes, copy=copy, on_data=on_output)
-        job = _Job(argv, cwd, environment, stdin, on_start, (output,), limits=limits, tag=tag)
+        job = _Job(argv, cwd, environment, stdin, on_start, output, limits, tag)
         exit_code, timed_out = await job.finish(time_limit)
     return CommandResult(
         exit_code=exit_code,
@@ -106,43 +103,41 @@ class _Job:
     environment: Mapping[str, str]
     stdin: bytes | None
     on_start: Callable[[ProcessGroup], None] | None
-    outputs: tuple[OutputBuffer, ...]
-    limits: CommandLimits | None = None
+    output: OutputBuffer
+    limits: CommandLimits
+    tag: str
     overrun: bool = False
-    tag: str = field(default_factory=lambda: secrets.token_hex(12))
 
     @property
     def _memory_bytes(self) -> int:
-        return (self.limits.memory_bytes if self.limits else None) or 0
+        return self.limits.memory_bytes or 0
 
     async def finish(self, time_limit: timedelta) -> tuple[int, bool]:
         """Start, wait, end everything. Returns the exit code and whether the time limit ended it."""
         if not self.cwd.is_dir():
             raise NotADirectoryError(f"cannot run {self.argv[0]}: the folder {self.cwd} does not exist")
-        pipes: list[int] = []
+        if self.on_start is not None:
+            self.on_start(ProcessGroup(group_id=0, started_at=0.0, tag=self.tag, memory_bytes=self._memory_bytes))
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
         try:
-            if self.on_start is not None:
-                self.on_start(ProcessGroup(group_id=0, started_at=0.0, tag=self.tag, memory_bytes=self._memory_bytes))
             try:
-                process = await self._start(pipes)
+                process = await self._start(writer)
             except OSError as error:  # missing, not executable, no program at all, too long arguments
-                self.outputs[-1].feed(f"{self.argv[0]}: {error.strerror}\n".encode())
+                self.output.feed(f"{self.argv[0]}: {error.strerror}\n".encode())
                 return (NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE), False
-            return await self._follow(process, pipes, time_limit)
+            return await self._follow(process, reader, time_limit)
         finally:
-            for pipe in pipes:
-                asyncio.get_running_loop().remove_reader(pipe)
-                os.close(pipe)
+            asyncio.get_running_loop().remove_reader(reader)
+            os.close(reader)
 
-    async def _follow(
-        self, process: asyncio.subprocess.Process, pipes: list[int], time_limit: timedelta
-    ) -> tuple[int, bool]:
+    async def _follow(self, process: asyncio.subprocess.Process, pipe: int, time_limit: timedelta) -> tuple[int, bool]:
         group = ProcessGroup.led_by(process.pid, self.tag, self._memory_bytes)
         timed_out = False
         try:
             if self.on_start is not None:
                 self.on_start(group)
-            drained = [self._drain(pipe, output) for pipe, output in zip(pipes, self.outputs, strict=True)]
+            drained = self._drain(pipe)
             try:
                 async with asyncio.timeout(time_limit.total_seconds()):
                     await self._ended(process, group)
@@ -151,7 +146,7 @@ class _Job:
                 await end_group(group)
             with suppress(TimeoutError):
                 async with asyncio.timeout(DRAIN_SECONDS):
-                    await asyncio.gather(*(end.wait() for end in drained))
+                    await drained.wait()
         finally:
             await self._end_rest(group, process)
         code = await process.wait()
@@ -159,9 +154,6 @@ class _Job:
 
     async def _ended(self, process: asyncio.subprocess.Process, group: ProcessGroup) -> None:
         """Wait for the end, or bring it about at once where there are too many processes."""
-        if self.limits is None:
-            await process.wait()
-            return
         ended, overrun = asyncio.ensure_future(process.wait()), asyncio.ensure_future(self.limits.overrun(process.pid))
         try:
             await asyncio.wait({ended, overrun}, return_when=asyncio.FIRST_COMPLETED)
@@ -175,14 +167,8 @@ class _Job:
             overrun.cancel()
             ended.cancel()
 
-    async def _start(self, pipes: list[int]) -> asyncio.subprocess.Process:
-        writers: list[int] = []
+    async def _start(self, writer: int) -> asyncio.subprocess.Process:
         try:
-            for _ in self.outputs:
-                reader, writer = os.pipe()
-                os.set_blocking(reader, False)
-                pipes.append(reader)
-                writers.append(writer)
             # A file, not a pipe, as stdin: a command that does not read it cannot block us.
             with tempfile.TemporaryFile() if self.stdin else Path(os.devnull).open("rb") as source:  # noqa: ASYNC230
                 if self.stdin:
@@ -193,23 +179,22 @@ class _Job:
                     cwd=self.cwd,
                     env={**self.environment, TAG_VARIABLE: self.tag},
                     stdin=source,
-                    stdout=writers[0],
-                    stderr=writers[-1],
+                    stdout=writer,
+                    stderr=writer,
                     start_new_session=True,
                 )
         finally:
-            for writer in writers:
-                os.close(writer)
+            os.close(writer)
 
-    def _drain(self, pipe: int, output: OutputBuffer) -> asyncio.Event:
+    def _drain(self, pipe: int) -> asyncio.Event:
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()
 
         def read() -> None:
             with suppress(BlockingIOError):
-                data = os.read(pipe, _READ_BYTES)
+                data = os.read(pipe, READ_BYTES)
                 if data:
-                    output.feed(data)
+                    self.output.feed(data)
                 else:
                     loop.remove_reader(pipe)
                     ended.set()
