@@ -66,8 +66,8 @@ class Earlier(Stored):
     records: tuple[RecordGroup, ...] = ()
 
     def is_whole(self, step: PlanStep) -> bool:
-        """Whether nothing is left to do."""
-        return bool(step.items) and bool(self.records) and all(group.status.finished for group in self.records)
+        """Whether every item is done; what was skipped or failed is left to do."""
+        return bool(step.items) and bool(self.records) and all(group.status.done for group in self.records)
 
 
 class Unmerged(Stored):

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from baton.knowledge import Knowledge
 from baton.layout import branch_name
-from baton.ledger import ItemCounts, ItemRecord, ItemStatus, counts, grouped, merge, ungrouped
+from baton.ledger import ItemCounts, ItemRecord, counts, grouped, merge, ungrouped
 from baton.messages import AgentResult, ChainTotals, StepResult
 from baton.models import Stored
 from baton.plan import PlanStep
@@ -30,7 +30,10 @@ class Resumed(Stored):
 
 
 def resumed(progress: Progress, salvaged: Sequence[Salvaged]) -> Resumed:
-    """The progress to go on with: finished steps stay, all others are to do, without the items that are done."""
+    """The progress to go on with: finished steps stay, all others are to do, without the items that are done.
+
+    A partial step with no item left stays as well, with its status and what it lacks: no agent would have work there.
+    """
     plan, usage = progress.plan, sum((one.usage for one in salvaged), progress.status.usage)
     agents = sum(one.agents for one in salvaged)
     steps = plan.plan if plan is not None and progress.approved else ()
@@ -38,10 +41,8 @@ def resumed(progress: Progress, salvaged: Sequence[Salvaged]) -> Resumed:
     for step in steps:
         result = progress.results.get(step.step)
         before = _earlier(step, result, progress)
-        if result is not None and result.status is StepStatusWord.OK:
+        if result is not None and (result.status is StepStatusWord.OK or before.is_whole(step)):
             kept[step.step] = result
-        elif result is not None and before.is_whole(step):
-            kept[step.step] = confirmed(result)
         elif before.records or before.result:
             earlier[step.step] = before
     after = progress.model_copy(
@@ -82,7 +83,7 @@ def rest(step: PlanStep, earlier: Earlier | None) -> PlanStep:
     if not records:
         return step
     known = {record.item for record in records}
-    left = [record.item for record in records if not record.status.finished]
+    left = [record.item for record in records if not record.status.done]
     taken = [item for item in step.items if item not in known] if step.failures_of is not None else []
     return step.model_copy(update={"items": tuple(left + taken)})
 
@@ -91,14 +92,14 @@ def put_together(
     earlier: Earlier, result: StepResult, records: Sequence[ItemRecord]
 ) -> tuple[StepResult, tuple[ItemRecord, ...]]:
     """The result of the whole step, and the records of all its items, from what was done before and now."""
-    before, first = ungrouped(earlier.records), earlier.result
+    before, first = _only_done(ungrouped(earlier.records)), earlier.result
     items = dict.fromkeys([*(record.item for record in before), *(record.item for record in records)])
     rows = merge(items, before, records)
     told = counts(rows) if rows else result.items
     if first is None:
         return result.model_copy(update={"items": told}), rows
     status = result.status
-    if told.done and (status is not StepStatusWord.OK or told.done < told.total):
+    if told.done < told.total if status is StepStatusWord.OK else told.done:
         status = StepStatusWord.PARTIAL
     whole = result.model_copy(
         update={
@@ -116,23 +117,28 @@ def put_together(
 
 
 def confirmed(result: StepResult) -> StepResult:
-    """The result of a step whose items are all done, though its chain never said so."""
+    """The result of a step whose chain was interrupted when all items were done, before it said so; one that a breaker
+    or bound ended stays as it is."""
+    if result.trip is not None:
+        return result
     gaps = (*result.verification_gaps, NOT_CONFIRMED)
     return result.model_copy(update={"status": StepStatusWord.OK, "verification_gaps": gaps, "blockers": ()})
 
 
 def _earlier(step: PlanStep, result: StepResult | None, progress: Progress) -> Earlier:
-    """What is kept of an unfinished step: its finished records and what it used; failed items are open again."""
+    """What is kept of an unfinished step: its done items and what it used; skipped and failed ones are open again."""
     rows = progress.ledger.get(step.step, ())
     if before := progress.earlier.get(step.step):
-        rows = merge([record.item for record in ungrouped(before.records)], ungrouped(before.records), rows)
+        known = _only_done(ungrouped(before.records))
+        rows = merge([record.item for record in known], known, rows)
         result = result or before.result
-    again = tuple(record if record.status.done or _skipped(record) else ItemRecord(item=record.item) for record in rows)
-    return Earlier(result=result, records=grouped(again) if any(r.status.finished for r in again) else ())
+    again = _only_done(rows)
+    return Earlier(result=result, records=grouped(again) if any(r.status.done for r in again) else ())
 
 
-def _skipped(record: ItemRecord) -> bool:
-    return record.status is ItemStatus.SKIPPED
+def _only_done(records: Sequence[ItemRecord]) -> tuple[ItemRecord, ...]:
+    """The records with every item open that is not done."""
+    return tuple(record if record.status.done else ItemRecord(item=record.item) for record in records)
 
 
 def _unmerged(steps: dict[int, PlanStep], salvaged: Sequence[Salvaged]) -> tuple[Unmerged, ...]:
@@ -171,8 +177,8 @@ def _status(
             steps.append(step.model_copy(update={"state": str(kept[step.step].status)}))
             continue
         done = counts(ungrouped(earlier[step.step].records)) if step.step in earlier else ItemCounts()
-        left = step.items.total - done.done - done.skipped
-        items = done.model_copy(update={"total": step.items.total, "failed": 0, "open": max(0, left)})
+        left = step.items.total - done.done
+        items = done.model_copy(update={"total": step.items.total, "open": max(0, left)})
         steps.append(step.model_copy(update={"state": "pending", "items": items}))
     return status.model_copy(
         update={

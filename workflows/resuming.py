@@ -72,7 +72,7 @@ def take_home(run: TaskRun, step: PlanStep, agent: AgentResult, merged: MergedSt
         run.results[number] = confirmed(result)
     else:
         run.earlier[number] = kept
-    state = "ok" if number in run.results else "pending"
+    state = str(run.results[number].status) if number in run.results else "pending"
     run.status = with_step(run.status, number, items=counts(records) if records else result.items, state=state)
     run.happened(f"step {number}: {counted(result.items.done, 'item')} of an interrupted chain kept")
 

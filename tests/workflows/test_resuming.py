@@ -17,6 +17,7 @@ from temporalio.testing import WorkflowEnvironment
 from baton.messages import TaskInput
 from baton.plan import DraftStep, PlanDraft
 from baton.states import TaskState
+from baton.status import TaskResult
 from emulator.dialogue import Dialogue
 from emulator.reply import Block, ToolUse
 from emulator.server import EmulatorServer
@@ -149,6 +150,51 @@ async def test_a_partial_task_goes_on_with_higher_limits(rig: Rig) -> None:
         await (await resume(rig, handle.id)).result()
     assert "is done: there is nothing to resume" in str(refused.value.cause.cause)
     assert (await status(await resume(rig, handle.id))).task_id == handle.id
+
+
+class Skipper:
+    """Skips its first item and changes the others, until it is to do all; says that it lacked something at first."""
+
+    def __init__(self) -> None:
+        self.skips = True
+
+    def answer(self, dialogue: Dialogue) -> Sequence[Block]:
+        done = {call.input["item"] for call in dialogue.done("complete_item")}
+        left = [item for item in dialogue.assignment["items"] if item not in done]
+        if not left:
+            said = {"status": "partial", "blockers": ["it cannot be tested here"]} if self.skips else {"status": "ok"}
+            return [ToolUse("finish_step", {"summary": "that is all", **said})]
+        if self.skips and left[0] == "a.py":
+            return [ToolUse("complete_item", {"item": "a.py", "outcome": "skipped", "note": "no such text"})]
+        edit = ToolUse("bash", {"command": f"echo done >> {left[0]}"})
+        return [edit, ToolUse("complete_item", {"item": left[0]})]
+
+
+def issues_of(result: TaskResult) -> list[str]:
+    found = json.loads((Path(result.artifacts) / "issues.json").read_text())
+    return [f"{issue['issue']}: {issue['evidence']}" for issue in found]
+
+
+async def test_what_was_skipped_is_tried_again(rig: Rig) -> None:
+    source = rig.repository(**{item.removesuffix(".py"): "start\n" for item in ITEMS})
+    worker = Skipper()
+    with rig.api(Rules(worker.answer)) as api:
+        handle = await rig.start(two_steps(source))
+        first = await handle.result()
+        assert (first.state, first.items.skipped, first.items.done) == (TaskState.PARTIAL, 1, 3)
+        again = await (await resume(rig, handle.id)).result()
+        assert (again.state, again.items.skipped, again.items.done) == (TaskState.PARTIAL, 1, 3)
+        told = issues_of(again)
+        assert any("no such text" in issue for issue in told), told
+        worker.skips = False
+        last = await (await resume(rig, handle.id)).result()
+        assert_each_item_was_done_once(source, last.ref, api, handle.id)
+    # Step 2 lacks nothing but what its agent said; there is nothing to run again, and it is not done for that.
+    assert (last.state, last.items.skipped, last.items.done) == (TaskState.PARTIAL, 0, 4)
+    told = issues_of(last)
+    assert len(told) == 1, told
+    assert "step 2" in told[0].lower()
+    assert "it cannot be tested here" in told[0]
 
 
 async def test_a_resume_that_cannot_be_is_refused_and_touches_nothing(rig: Rig) -> None:
