@@ -1,8 +1,9 @@
 """The gates on one commit: with the base commit's configuration, with what fails newly run again alone, and with what
 became of the tests.
 
-A failure is flaky when it is gone in one of `RERUNS` further runs of it alone. Checkers that always say the same of the
-same files are not run again.
+A failure is flaky when it is gone in one of `RERUNS` further runs of it alone: that very test passed, or the run came
+to its end with nothing that the base commit does not have. A name that is missing in a run that failed shows nothing.
+Checkers that always say the same of the same files are not run again.
 """
 
 import asyncio
@@ -18,13 +19,14 @@ from activities.repository import PrivateRepository
 from activities.sandbox import Sandbox
 from activities.store import LostBlobError, Store
 from activities.working_tree import Change
-from baton.failures import Case, Observed, Outcome
+from baton.failures import Case, Observed, Outcome, details_of, failure_fields
 from baton.findings import RERUNS, GateKind, GateOutcome, GateResult, GateSpec, suspects
 from baton.gate_configuration import is_gate_configuration, with_base
 from baton.integrity import IntegrityFinding, is_planned, of_cases, of_changes, of_configuration
 from baton.missing_modules import weighed
 from baton.plan import PlanStep
 from baton.suite_changes import SuiteChange, is_test_file, suite_change
+from baton.unstable_names import is_nothing_new, shape, steadied
 
 MOST_RUN_AGAIN = 20
 """More new failures at once than this are not chance."""
@@ -63,7 +65,7 @@ class GateChecks:
         done = await self._examine(spec)
         result = weighed(done.result, before, done.seen.cases or (), done.own)
         if result.outcome is GateOutcome.FAILED:
-            result = result.model_copy(update={"flaky": await self._flaky(spec, before, done)})
+            result = await self._run_again(spec, before, done, result)
         integrity = await asyncio.to_thread(self._integrity, result, before, done, watched, changes)
         cases = None
         if done.seen.cases:
@@ -83,23 +85,39 @@ class GateChecks:
             only=only,
         )
 
-    async def _flaky(self, spec: GateSpec, before: GateResult | None, done: Examined) -> tuple[str, ...]:
-        """New failures that are gone when they are run again; of a gate that names none, its own name."""
+    async def _run_again(
+        self, spec: GateSpec, before: GateResult | None, done: Examined, result: GateResult
+    ) -> GateResult:
+        """The result with what is flaky: new failures that are gone when they are run again; of a gate that names
+        none, its own name. What changes its name with every run gets one that stays."""
         names = [failure.name for failure in done.seen.failures]
         suspected = dict.fromkeys(suspects(before, names))
         unnamed = not names and not (before is not None and before.outcome is GateOutcome.FAILED)
         if done.seen.repeats or len(suspected) > MOST_RUN_AGAIN or not (suspected or unnamed):
-            return ()
+            return result
         flaky: dict[str, None] = {}
+        failed: list[list[str]] = []
+        explained = False
         for _ in range(RERUNS):
             left = [name for name in suspected if name not in flaky]
             if not left and not unnamed:
                 break
             again = await self._examine(spec, left if done.seen.cases is not None else ())
             if unnamed and again.result.outcome is GateOutcome.PASSED:
-                return (spec.name,)
-            flaky |= dict.fromkeys(name for name in left if _is_gone(name, done.seen, again))
-        return tuple(sorted(flaky))
+                return result.model_copy(update={"flaky": (spec.name,)})
+            named = [failure.name for failure in again.seen.failures]
+            nothing_new = is_nothing_new(before, again.result.outcome, named)
+            explained |= nothing_new
+            if again.result.outcome is GateOutcome.FAILED:
+                failed.append(named)
+            flaky |= dict.fromkeys(name for name in left if _is_gone(name, done.seen, again, nothing_new=nothing_new))
+        if len(flaky) == len(suspected) and flaky and not explained:
+            # Each test passed alone, and yet the command failed every time: something else fails.
+            whole = await self._examine(spec)
+            named = [failure.name for failure in whole.seen.failures]
+            flaky = flaky if is_nothing_new(before, whole.result.outcome, named) else {}
+        result = result.model_copy(update={"flaky": tuple(sorted(flaky))})
+        return _steadied(result, done, [name for name in suspected if name not in flaky], failed)
 
     def _integrity(
         self,
@@ -171,13 +189,27 @@ async def suite_changes(
     return tuple(found)
 
 
-def _is_gone(name: str, seen: Observed, again: Examined) -> bool:
+def _steadied(result: GateResult, done: Examined, fresh: Sequence[str], failed: Sequence[Sequence[str]]) -> GateResult:
+    """The result with names that another run can be compared by. Tests have them, but for what only output names."""
+    tests = {case.name for case in done.seen.cases or ()}
+    if tests.issuperset(fresh):
+        return result
+    changing = [name for name in fresh if name not in tests]
+    failures = steadied(result.name, result.exit_code, done.seen.failures, changing, failed)
+    kept, left_out, fingerprint = failure_fields(failure.name for failure in failures)
+    changes = {"failures": kept, "failures_left_out": left_out, "fingerprint": fingerprint}
+    return result.model_copy(update={**changes, "details": details_of(failures)})
+
+
+def _is_gone(name: str, seen: Observed, again: Examined, *, nothing_new: bool) -> bool:
     """Whether a failure did not come again in a run that would have shown it."""
     if again.result.outcome is GateOutcome.INCONCLUSIVE:
         return False
     if seen.cases is not None and again.seen.cases is not None and any(case.name == name for case in seen.cases):
         return _outcomes(again.seen.cases, name) == {Outcome.PASSED}
-    return name not in {failure.name for failure in again.seen.failures}
+    named = {failure.name for failure in again.seen.failures}
+    others = named - {failure.name for failure in seen.failures}
+    return nothing_new and name not in named and shape(name) not in map(shape, others)
 
 
 def _outcomes(cases: Sequence[Case], name: str) -> set[Outcome]:

@@ -117,7 +117,8 @@ class Gates:
             # Watching test runners test once and end when they see CI; pytest says which tests failed, however deep in
             # a `make test` it is started.
             # A module that cannot be imported says nothing of the others.
-            options = f"{seen.get('PYTEST_ADDOPTS', '')} --continue-on-collection-errors --junitxml={report}".strip()
+            own_options = f"--continue-on-collection-errors --junitxml={report}"
+            options = f"{seen.get('PYTEST_ADDOPTS', '')} {own_options}".strip()
             seen |= {"CI": "true", "PYTEST_ADDOPTS": options}
             command = spec.command
             reports = (report, *_named_report(command, workspace))
@@ -133,6 +134,8 @@ class Gates:
                 on_start=on_start,
                 sandbox=inside,
             )
+            # Whoever prints its environment tells of no failure.
+            done = done.model_copy(update={"output": done.output.replace(own_options, "")})
             done, observed = await asyncio.to_thread(_observed, done, reports, workspace, self._secrets)
         return Examined(_judged(spec, done, observed), observed, own_modules(workspace))
 

@@ -44,7 +44,8 @@ def named_failures(output: str) -> list[str]:
     """The lines of a gate's output that name a failure, in a form that two runs can be compared by.
 
     Diagnostics (`path:line:column: message`, `path(line,column): …`) and lines that report a failed test (TAP, go,
-    cargo, mocha, jest, unittest). Colours, line numbers, counters and durations are taken out; equal lines stay apart.
+    cargo, mocha, jest, unittest). Colours, line numbers, counters, durations, moments and temporary places are taken
+    out; equal lines stay apart.
     Totals such as `3 failing` change when one failure is repaired, so they only count where nothing else is named.
     """
     found: list[str] = []
@@ -65,12 +66,22 @@ _TOTAL = re.compile(
     r"^\W*\w*\W*\d+ (?:\w+ )?(?:fail(?:ed|ing|ures?)|errors?)\b|\b(?:fail(?:ed|ures?|s)?|errors?)\W{1,2}\d+\b",
     re.IGNORECASE,
 )
+_WORDS_OF_DATES = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) "
 _VOLATILE = (
+    # Moments first: other patterns would take them apart.
+    (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z\b|[+-]\d\d:?\d\d\b))?"), ""),
+    (re.compile(_WORDS_OF_DATES + r"[ \d]\d \d\d:\d\d:\d\d(?: [A-Z]{2,5})? \d{4}\b"), ""),
+    (re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"), "…"),
+    (
+        re.compile(r"/(?:var/folders/\w+/\w+/T|(?:var/)?tmp)/(?:pytest-of-[^/\s]+/pytest-\d+|[^/\s:,;'\")\]}>]+)"),
+        "/tmp/…",  # noqa: S108
+    ),
+    (re.compile(r"\btmp(?=[a-z_]*\d)[a-z0-9_]{8}\b|\btmp\.(?=[a-z]*[A-Z0-9])[A-Za-z0-9]{6,12}\b"), "tmp…"),
+    (re.compile(r"\d{10,}(?:\.\d+)?"), "…"),
     (re.compile(r"(?<=\w)(?::\d+){1,2}(?=:|\s|$)|\(\d+,\d+\)"), ""),
     (re.compile(r"[\[(]?\b\d+(?:[.,]\d+)?\s?(?:ms|µs|s|sec|secs|seconds|min|m)\b[\])]?"), ""),
     (re.compile(r"0x[0-9a-fA-F]+"), "0x…"),
     (re.compile(r"^not ok \d+"), "not ok"),
     (re.compile(r"^\d+\) "), ""),
-    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*"), ""),
     (re.compile(r"\s+"), " "),
 )

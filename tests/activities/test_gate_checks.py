@@ -122,6 +122,61 @@ async def test_a_gate_that_names_no_failure_is_run_again_whole(tmp_path):
     assert verdicts(before, now)["tests"].status is VerdictStatus.FLAKY
 
 
+CHECK = """
+import pathlib, sys, time, uuid
+if "%" not in pathlib.Path("m1.py").read_text():
+    sys.exit({line})
+"""
+UNSTABLE = (
+    'f"FAILED in /tmp/x{time.time_ns()} at {time.ctime()}"',
+    'f"FAILED with {uuid.uuid4().hex[:7]}x{time.time_ns() % 997}"',
+    'f"FAILED {time.perf_counter_ns()}\\nFAILED " + "".join(chr(97 + int(c)) for c in str(time.time_ns()))',
+)
+
+
+@pytest.mark.parametrize("line", UNSTABLE)
+async def test_what_fails_under_another_name_in_every_run_is_new_or_known_and_never_flaky(tmp_path, line):
+    suite = Suite(tmp_path, "env; python3 check.py")
+    suite.put(check=CHECK.replace("{line}", line), m1="x = 7 % 3\n")
+    good = await suite.run(None)
+    assert good.outcome is GateOutcome.PASSED
+    suite.put(m1="x = 7\n")
+    bad = await suite.run(good)
+    verdict = verdicts(good, bad)["tests"]
+    assert (bad.flaky, verdict.status, verdict.blocks) == ((), VerdictStatus.NEW_FAILURE, True)
+    assert "ADDOPTS" not in str(bad.failures)
+    bad_before = await suite.run(None)
+    still = verdicts(bad_before, await suite.run(bad_before))["tests"]
+    assert (bad_before.flaky, still.status, still.blocks) == ((), VerdictStatus.KNOWN_FAILURE, False)
+    suite.put(check=CHECK.replace("{line}", f"'ERROR other\\n' + {line}"))
+    worse = verdicts(bad_before, await suite.run(bad_before))["tests"]
+    assert (worse.status, worse.new_failures) == (VerdictStatus.NEW_FAILURE, ("ERROR other",))
+
+
+async def test_a_test_that_passes_alone_excuses_no_checker_that_fails_every_time(suite, tmp_path):
+    marker = tmp_path / "marker"
+    marker.touch()
+    suite.spec = suite.spec.model_copy(update={"command": f"{PYTEST}; test ! -e broken"})
+    suite.put(test_f=flaky_test(marker), test_g="def test_good(): pass\n")
+    before = await suite.run(None)
+    assert before.outcome is GateOutcome.PASSED
+    (suite.workspace / "broken").touch()
+    verdict = verdicts(before, await suite.run(before))["tests"]
+    assert (verdict.status, verdict.blocks) == (VerdictStatus.NEW_FAILURE, True)
+
+
+async def test_a_named_failure_that_comes_and_goes_is_flaky_also_beside_a_known_one(tmp_path):
+    marker = tmp_path / "marker"
+    once = f"test -e {marker} || {{ touch {marker}; echo 'FAILED sometimes'; }}"
+    suite = Suite(tmp_path, f"{once}; echo 'FAILED always'; exit 1")
+    marker.touch()
+    before = await suite.run(None)
+    marker.unlink()
+    now = await suite.run(before)
+    assert (before.failures, now.flaky) == (("FAILED always",), ("FAILED sometimes",))
+    assert verdicts(before, now)["tests"].status is VerdictStatus.KNOWN_FAILURE
+
+
 async def test_node_s_runner_runs_one_test_alone(tmp_path):
     if shutil.which("node") is None:
         pytest.skip("node is not installed")

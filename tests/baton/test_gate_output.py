@@ -347,3 +347,24 @@ def test_a_finding_s_name_is_short_and_its_text_has_the_line():
     long = finding("a.py", "E1", "x" * 1000, 3)
     assert len(long.name) == 240
     assert long.text.startswith("a.py:3: E1 xxx")
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("FAILED at 2026-11-30T22:16:11.123456Z in a", "FAILED at in a"),
+        ("FAILED at 2026-11-30 22:16:11,123 +01:00 in a", "FAILED at in a"),
+        ("FAILED at Mon Nov 30 22:16:11 2026 in a", "FAILED at in a"),
+        ("FAILED at Tue Dec  1 22:16:11 UTC 2026 in a", "FAILED at in a"),
+        ("FAILED 123e4567-e89b-12d3-a456-426614174000: a", "FAILED …: a"),
+        ("FAILED in /tmp/x1764540971123456789: a", "FAILED in /tmp/…: a"),
+        ("FAILED in /tmp/abc/deep/a.c: a", "FAILED in /tmp/…/deep/a.c: a"),
+        ("FAILED in /tmp/pytest-of-me/pytest-17/test_x0/a", "FAILED in /tmp/…/test_x0/a"),
+        ("FAILED in build/tmp3k_9x0ab/a", "FAILED in build/tmp…/a"),
+        ("FAILED in tmp_storage.py", "FAILED in tmp_storage.py"),
+        ("FAILED after 1764540971123456789", "FAILED after …"),
+        ("FAILED test_3 of a", "FAILED test_3 of a"),
+    ],
+)
+def test_what_differs_between_two_runs_is_no_part_of_a_name(line, name):
+    assert [failure.name for failure in observe(line).failures] == [name]
