@@ -96,6 +96,7 @@ class Agents:
             items=assignment.items,
             owned=owned,
             owns=owns,
+            also_owned=assignment.also_owned,
             step=assignment.step.step if assignment.step else None,
             start_commit=assignment.start_commit,
             predecessor_head=assignment.predecessor_head,

@@ -213,8 +213,9 @@ class _Run:
     async def _take_back_foreign(self, changes: Sequence[Change]) -> tuple[str, ...]:
         """Undo what commands did to files that the step does not own; says what."""
         plan, step = self.folder.plan, self.request.step
-        others = others_paths(plan.plan, step.step, step.items) if plan is not None else {}
-        ownership = Ownership(items=step.items, owns=step.owns, others=others)
+        also = self.request.also_owned
+        others = others_paths(plan.plan, step.step, (*step.items, *also)) if plan is not None else {}
+        ownership = Ownership(items=step.items, owns=step.owns, also=also, others=others)
         there = (
             frozenset(await self.folder.repository.list_files(self.request.start_commit)) if changes else frozenset()
         )

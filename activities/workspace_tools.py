@@ -70,6 +70,6 @@ def ownership_of(folder: TaskFolder, request: TurnRequest, opening: Opening) -> 
     plan = folder.plan
     if opening.step is None or plan is None:
         return Ownership(items=opening.owned, owns=opening.owns)
-    return Ownership(
-        items=opening.owned, owns=opening.owns, others=others_paths(plan.plan, opening.step, opening.owned)
-    )
+    also = opening.also_owned
+    others = others_paths(plan.plan, opening.step, (*opening.owned, *also))
+    return Ownership(items=opening.owned, owns=opening.owns, also=also, others=others)

@@ -106,6 +106,7 @@ class Opening(Stored):
     items: tuple[str, ...] = ()
     owned: tuple[str, ...] = ()
     owns: tuple[str, ...] = ()
+    also_owned: tuple[str, ...] = ()
     step: int | None = None
     start_commit: str = ""
     predecessor_head: str | None = None

@@ -115,12 +115,14 @@ class ChainTotals(Stored):
 
 
 class Redone(Stored):
-    """A step that is done again: how often by now, why, and what it used before. `wanted`: it has yet to begin."""
+    """A step that is done again: how often by now, why, and what it used before. `wanted`: it has yet to begin.
+    `paths`: what was in conflict, and is the step's own this time."""
 
     times: int
     guidance: str
     totals: ChainTotals = ChainTotals()
     wanted: bool = False
+    paths: tuple[str, ...] = ()
 
 
 class WaitingConflict(Stored):
@@ -146,7 +148,7 @@ class Waited(Stored):
 class Assignment(Stored):
     """Input of `AgentWorkflow`: the work of one agent. A successor gets the same with what is left and a manifest.
 
-    `waited`: before this agent could start.
+    `waited`: before this agent could start. `also_owned`: paths that are its own beside those of its step.
 
     `knowledge_kept`: `knowledge` holds only what is not in the task's `state.json` yet; the rest is read there, so that
     histories do not carry it once per agent.
@@ -190,6 +192,7 @@ class Assignment(Stored):
     conflict: Conflict | None = None
     subject: Subject | None = None
     waited: tuple[Waited, ...] = ()
+    also_owned: tuple[str, ...] = ()
 
 
 class OpenedAgent(Stored):
@@ -383,7 +386,8 @@ class StepResult(Stored):
 
 
 class RunCommands(Stored):
-    """Input of `run_commands`: the step whose command runs. `only_tell`: run nothing, say what is recorded."""
+    """Input of `run_commands`: the step whose command runs. `only_tell`: run nothing, say what is recorded.
+    `also_owned`: paths that are its own beside those of the step."""
 
     task_id: str
     agent_id: str
@@ -392,6 +396,7 @@ class RunCommands(Stored):
     start_commit: str
     only_tell: bool = False
     waited: tuple[Waited, ...] = ()
+    also_owned: tuple[str, ...] = ()
 
 
 class CommandsRun(Stored):

@@ -44,14 +44,15 @@ class Claim(IntEnum):
 class Ownership(BaseModel):
     """The paths of one step. Paths are relative to the repository, with `/` between components.
 
-    `others` maps an item path or an `owns` glob of another step or shard to a name for its owner. A step with
-    neither items nor `owns` may write whatever nobody else owns. Two claims of the same rank go to this step:
-    the plan keeps those apart, and a folder's files of one stem together.
+    `others` maps an item path or an `owns` glob of another step or shard to a name for its owner. `also`: single paths
+    given to the step beside its own. A step with neither items nor `owns` may write whatever nobody else owns. Two
+    claims of the same rank go to this step: the plan keeps those apart, and a folder's files of one stem together.
     """
 
     model_config = ConfigDict(frozen=True)
     items: tuple[str, ...] = ()
     owns: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
     others: Mapping[str, str] = Field(default_factory=dict)
     read_only: bool = False
 
@@ -81,7 +82,7 @@ class Ownership(BaseModel):
         return [verdict for verdict in verdicts if isinstance(verdict, Refused)]
 
     def _own_claim(self, path: str) -> Claim:
-        if path in self._item_set:
+        if path in self._item_set or path in self.also:
             return Claim.EXACT
         if posixpath.splitext(path)[0] in self._item_stems:
             return Claim.STEM

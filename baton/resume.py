@@ -83,7 +83,7 @@ def rest(step: PlanStep, earlier: Earlier | None) -> PlanStep:
     if not records:
         return step
     known = {record.item for record in records}
-    left = [record.item for record in records if not record.status.done]
+    left = [record.item for record in records if not record.status.finished]
     taken = [item for item in step.items if item not in known] if step.failures_of is not None else []
     return step.model_copy(update={"items": tuple(left + taken)})
 
@@ -92,7 +92,7 @@ def put_together(
     earlier: Earlier, result: StepResult, records: Sequence[ItemRecord]
 ) -> tuple[StepResult, tuple[ItemRecord, ...]]:
     """The result of the whole step, and the records of all its items, from what was done before and now."""
-    before, first = _only_done(ungrouped(earlier.records)), earlier.result
+    before, first = ungrouped(earlier.records), earlier.result
     items = dict.fromkeys([*(record.item for record in before), *(record.item for record in records)])
     rows = merge(items, before, records)
     told = counts(rows) if rows else result.items
@@ -125,20 +125,20 @@ def confirmed(result: StepResult) -> StepResult:
     return result.model_copy(update={"status": StepStatusWord.OK, "verification_gaps": gaps, "blockers": ()})
 
 
+def only_done(records: Sequence[ItemRecord]) -> tuple[ItemRecord, ...]:
+    """The records with every item open that is not done."""
+    return tuple(record if record.status.done else ItemRecord(item=record.item) for record in records)
+
+
 def _earlier(step: PlanStep, result: StepResult | None, progress: Progress) -> Earlier:
     """What is kept of an unfinished step: its done items and what it used; skipped and failed ones are open again."""
     rows = progress.ledger.get(step.step, ())
     if before := progress.earlier.get(step.step):
-        known = _only_done(ungrouped(before.records))
+        known = only_done(ungrouped(before.records))
         rows = merge([record.item for record in known], known, rows)
         result = result or before.result
-    again = _only_done(rows)
+    again = only_done(rows)
     return Earlier(result=result, records=grouped(again) if any(r.status.done for r in again) else ())
-
-
-def _only_done(records: Sequence[ItemRecord]) -> tuple[ItemRecord, ...]:
-    """The records with every item open that is not done."""
-    return tuple(record if record.status.done else ItemRecord(item=record.item) for record in records)
 
 
 def _unmerged(steps: dict[int, PlanStep], salvaged: Sequence[Salvaged]) -> tuple[Unmerged, ...]:

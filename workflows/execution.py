@@ -138,7 +138,9 @@ class Execution:
         if isinstance(merged, MergedStep):
             take_home(run, step, left.agent, merged)
         else:
-            self._again[step.step] = Redone(times=1, guidance=merged.guidance, totals=left.agent.totals)
+            self._again[step.step] = Redone(
+                times=1, guidance=merged.guidance, totals=left.agent.totals, paths=merged.paths
+            )
 
     def _hindrance(self, step: PlanStep) -> StepResult | None:
         """Why a step does not start, as its result; None when it does."""
@@ -195,7 +197,8 @@ class Execution:
             run.show()
             start = run.starts.setdefault(step.step, run.head)
             place = self._workspace(unit)
-            ran = await run_commands(run, step, place, start, failures_are_taken=taken, waited=waited)
+            also = self._again[step.step].paths if step.step in self._again else ()
+            ran = await run_commands(run, step, place, start, failures_are_taken=taken, waited=waited, also_owned=also)
         return await self._merged(step, ran, [unit])
 
     async def _merged(self, step: PlanStep, agent: AgentResult, pieces: Sequence[Unit]) -> StepResult:
@@ -269,7 +272,9 @@ class Execution:
         if isinstance(merged, MergedStep):
             return merged
         times = self._again[step.step].times + 1 if step.step in self._again else 1
-        self._again[step.step] = Redone(times=times, guidance=merged.guidance, totals=agent.totals, wanted=True)
+        self._again[step.step] = Redone(
+            times=times, guidance=merged.guidance, totals=agent.totals, wanted=True, paths=merged.paths
+        )
         return None
 
     def _is_to_do_again(self, step: PlanStep) -> bool:
@@ -298,12 +303,14 @@ class Execution:
         return self._on_top(first, unit)
 
     def _on_top(self, assignment: Assignment, unit: Unit) -> Assignment:
-        """The assignment of a step that is done again: in a new workspace, and with the reason."""
+        """The assignment of a step that is done again: in a new workspace, and with the reason; what was in conflict is
+        its own."""
         again = self._again.get(unit.step)
         if again is None:
             return assignment
         told = (*assignment.guidance, again.guidance)
-        return assignment.model_copy(update={"workspace": self._workspace(unit), "guidance": told})
+        changes = {"workspace": self._workspace(unit), "guidance": told, "also_owned": again.paths}
+        return assignment.model_copy(update=changes)
 
     def _with_earlier(self, step: PlanStep, agent: AgentResult) -> AgentResult:
         """What the step used includes what it used before it was done again."""

@@ -12,7 +12,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.plan import Plan, PlanStep
     from baton.progress import Earlier, LoadProgress, Unmerged
     from baton.results import step_result
-    from baton.resume import confirmed, put_together, resumed
+    from baton.resume import confirmed, only_done, put_together, resumed
     from baton.status_changes import with_step
     from baton.wording import counted
     from workflows import policies
@@ -61,6 +61,7 @@ def take_home(run: TaskRun, step: PlanStep, agent: AgentResult, merged: MergedSt
     `agent`: what it did.
     """
     number = step.step
+    agent = agent.model_copy(update={"items": only_done(agent.items)})
     if lost := given_up_paths(merged.resolutions):
         agent = agent.model_copy(update={"items": given_up_items(agent.items, lost)})
     earlier, result = run.earlier.get(number, Earlier()), step_result(step, agent, merged)
@@ -70,6 +71,10 @@ def take_home(run: TaskRun, step: PlanStep, agent: AgentResult, merged: MergedSt
     if kept.is_whole(step):
         run.earlier.pop(number, None)
         run.results[number] = confirmed(result)
+    elif step.items and records and all(record.status.finished for record in records):
+        # What is not done gave way to the result just now.
+        run.earlier.pop(number, None)
+        run.results[number] = result
     else:
         run.earlier[number] = kept
     state = str(run.results[number].status) if number in run.results else "pending"

@@ -25,6 +25,7 @@ async def run_commands(
     *,
     failures_are_taken: bool,
     waited: tuple[Waited, ...] = (),
+    also_owned: tuple[str, ...] = (),
 ) -> AgentResult:
     """Run the step's command in slices until nothing is left, with pauses and the time limit heard in between.
 
@@ -38,6 +39,7 @@ async def run_commands(
         workspace=workspace,
         start_commit=start,
         waited=waited,
+        also_owned=also_owned,
     )
     end, detail = AgentEnd.FINISHED, ""
     try:

@@ -62,9 +62,10 @@ class Work:
 
 @dataclass(frozen=True)
 class Redo:
-    """The work is to be done again on top of the present result."""
+    """The work is to be done again on top of the present result; `paths`: what was in conflict."""
 
     guidance: str
+    paths: tuple[str, ...] = ()
 
 
 class Settlement:
@@ -226,7 +227,7 @@ class Settlement:
             self._why = ()
             if answer.choice == REDO:
                 run.happened(f"{self._whose} is done again on top of the result")
-                return Redo(redo_guidance(conflict, answer.comment))
+                return Redo(redo_guidance(conflict, answer.comment), conflict.names)
             if answer.choice == AGENT:
                 self._rounds_left, self._remarks = 1, (answer.comment,) if answer.comment else ()
                 return None

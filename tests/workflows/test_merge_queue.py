@@ -212,6 +212,31 @@ async def test_a_step_is_done_again_on_top_of_the_result(rig: Rig) -> None:
     assert len(commits(given, result)) == 2
 
 
+@pytest.mark.parametrize("how", ["at once", "after a stop"])
+async def test_what_both_added_belongs_to_the_step_that_is_done_again(rig: Rig, how: str) -> None:
+    """Though it is there now, and no item of that step."""
+    adding = (
+        "append `# one\\n` to `m.py`, create `PLAN.txt` with `undecidable: one way\\n`",
+        "append `two\\n` to `m.txt`, create `PLAN.txt` with `another way\\n`",
+    )
+    given = conflicting(rig, adding)
+    with rig.api(StandIn()):
+        one = await waiting(rig, given)
+        assert "both added it" in one.item.question
+        handle, item = one.handle, one.item
+        if how == "after a stop":
+            await handle.terminate()
+            handle = await bench.start(rig.client, TaskInput(resume=True), handle.id)
+            item = await attention(handle)
+        await choose(handle, item, "redo")
+        result = await handle.result()
+    assert result.state is TaskState.DONE, result.summary
+    wanted = "another way\n" if one.later == 2 else "undecidable: one way\n"
+    assert result_file(given, result, "PLAN.txt") == wanted
+    assert result_file(given, result, "m.txt") == "text\ntwo\n"
+    assert result_file(given, result, "m.py") == "x = 1\n# one\n"
+
+
 async def test_editing_by_hand_is_asked_for_again_while_markers_are_left(rig: Rig) -> None:
     given = conflicting(rig, UNDECIDABLE)
     with rig.api(StandIn()):
