@@ -100,7 +100,7 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
     searchable = await ensure_search_attributes(client)
     opening = Opening(tasks, model, credentials, host_queue, Path.home(), searchable=searchable)
     task_work = TaskWork(tasks, credentials, sandbox)
-    merging = Merging(tasks)
+    merging = Merging(tasks, credentials)
     run_steps = RunSteps(tasks, credentials, sandbox)
     agents = Agents(tasks, model, credentials, sandbox)
     turns = Turns(tasks, model, credentials, sandbox)

@@ -4,12 +4,16 @@ A merge is computed from commits alone and moves the result in one atomic step, 
 again. A conflict is laid out in a workspace of its own, where an agent or a person resolves it.
 """
 
+from pathlib import Path
+
 from temporalio import activity
 
+from activities.credentials import Credentials
 from activities.git import path_text
 from activities.pulse import pulse
 from activities.repository import MergeKind
 from activities.result_branch import Folded
+from activities.secret_guard import SecretGuard
 from activities.task_folder import TaskFolder, Tasks
 from activities.trace import TaskTrace
 from activities.working_tree import commit_message
@@ -26,12 +30,18 @@ from baton.merging import (
 )
 from baton.messages import MergedStep, MergeStep
 
+_TAKE_IT_OUT = (
+    "holds a secret (a credential, a token, a private key, a value of a .env-like file) or the mask of one, and would "
+    "be published with the result: take it out there"
+)
+
 
 class Merging:
     """Activities of the merge queue."""
 
-    def __init__(self, tasks: Tasks) -> None:
+    def __init__(self, tasks: Tasks, credentials: Credentials) -> None:
         self._tasks = tasks
+        self._credentials = credentials
 
     @activity.defn(name="merge_step")
     async def merge_step(self, request: MergeStep) -> MergedStep:
@@ -88,7 +98,7 @@ class Merging:
         repository = folder.repository
         async with pulse("settling a conflict"), folder.locked(request.workspace):
             workspace = await repository.open_workspace(request.workspace, request.commit, request.workspace)
-            resolutions = repository.resolutions()
+            resolutions, secret = repository.resolutions(), dict[str, str]()
             if request.choice in {"ours", "theirs"}:
                 await repository.reset(workspace, request.commit)
                 index = repository.git_in(workspace)
@@ -98,13 +108,29 @@ class Merging:
                 commit = await index.text("commit-tree", tree, "-p", request.commit, "-F", "-", stdin=message.encode())
                 await repository.reset(workspace, commit)
             elif request.choice == "edit":
-                commit = await repository.checkpoint(workspace, "Resolved by hand", {TRAILER_CONFLICT: request.branch})
+                guard = self._guard(folder, workspace, request.commit)
+                written = [change.name for change in await repository.changed_paths(workspace, request.commit)]
+                secret = {name: f"{name} {_TAKE_IT_OUT}" for name in await guard.barred_paths(written)}
+                trailers = {TRAILER_CONFLICT: request.branch}
+                commit = await repository.checkpoint(workspace, "Resolved by hand", trailers, guard.barred_paths)
             else:
                 commit, _ = await repository.head(workspace)
-            refused = await _foreign(folder, request, commit) if request.choice == "agent" else {}
+            refused = await _foreign(folder, request, commit) if request.choice == "agent" else secret
             faults = await resolutions.faults(request.commit, request.branch, commit, refused)
             gave_way = () if faults else await resolutions.gave_way(request.commit, request.branch, commit)
         return SettledConflict(commit=commit, faults=faults, gave_way=gave_way)
+
+    def _guard(self, folder: TaskFolder, workspace: Path, commit: str) -> SecretGuard:
+        """Against secrets that neither side of the conflict laid out at `commit` has."""
+        return SecretGuard(
+            workspace,
+            git=folder.repository.git_command(workspace),
+            environment=folder.record.environment,
+            base_commit=commit,
+            commit=commit,
+            credentials=self._credentials.secrets(),
+            readable=[folder.checkout] if folder.checkout else [],
+        )
 
 
 async def _conflict(folder: TaskFolder, folded: Folded, step: int | None) -> Conflict:

@@ -3,7 +3,8 @@
 Known are the credentials of the worker, and the values of `.env`-like files and private keys on disk; what lay there
 once stays known. A secret may stand where the base commit has it already: in the same file, or anywhere when it stands
 there in a file that is not made for secrets (an example, a fixture). What an agent made up itself is no secret of the
-user's: a file that this step added does not bar its own values.
+user's: a file that this step added does not bar its own values. Tokens and private keys that tell by their form what
+they are need not be known; and the mask that stands for a secret in what a model sees is no content of a file either.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from activities.disk_secrets import secret_files_below
 from activities.programs import capture
-from baton.redaction import is_key_file, is_secret_file, redacted
+from baton.redaction import MASK, is_key_file, is_secret_file, redacted, tokens_in
 from baton.secret_forms import known
 
 TIME_LIMIT = timedelta(seconds=60)
@@ -51,6 +52,7 @@ class SecretGuard:
         self._readable = tuple(readable)
         self._at_start: dict[str, frozenset[str]] | None = None
         self._values = self._outside
+        self._by_form: frozenset[str] = frozenset()
         self._unread = True
         self._at_base: dict[str, frozenset[str]] = {}
         self._untracked: frozenset[str] | None = None
@@ -83,8 +85,13 @@ class SecretGuard:
         return redacted(text.encode("utf-8", "replace").decode(), self._values)
 
     def found_in(self, text: str) -> frozenset[str]:
-        """The secrets that stand in a text."""
-        return known(self._values).found_in(text)
+        """The secrets that stand in a file's text: known ones, what surely is one by its form, and the mask of one."""
+        return self._named_in(text) | (frozenset([MASK]) if MASK in text else frozenset())
+
+    def _named_in(self, text: str) -> frozenset[str]:
+        tokens = tokens_in(text)
+        self._by_form |= tokens
+        return known(self._values).found_in(text) | tokens
 
     async def barred(self, path: str, secrets: frozenset[str]) -> frozenset[str]:
         """Which of these secrets must not get into this file of the workspace."""
@@ -96,21 +103,19 @@ class SecretGuard:
     async def barred_paths(self, paths: Iterable[str]) -> list[str]:
         """Those of these files of the workspace that hold, or are named by, what must not be committed."""
         await self.learn()
-        if not self._values:
-            return []
         held = await asyncio.to_thread(lambda: {path: self._secrets_of(path) for path in paths})
         return [path for path, secrets in held.items() if await self.barred(path, secrets)]
 
     def _secrets_of(self, path: str) -> frozenset[str]:
-        secrets, place = known(self._values), self._root / path
-        found = secrets.found_in(path)
+        place = self._root / path
+        found = self._named_in(path)
         if place.is_symlink() or not place.is_file():
             return found
         try:
             with place.open("rb") as file:
                 while piece := file.read(PIECE_BYTES):
                     # Not UTF-8: Latin-1 gives every byte a character, and secrets are nearly always ASCII.
-                    found |= secrets.found_in(piece.replace(b"\0", b"").decode("utf-8", "surrogateescape"))
+                    found |= self.found_in(piece.replace(b"\0", b"").decode("utf-8", "surrogateescape"))
                     if len(piece) == PIECE_BYTES:
                         file.seek(-OVERLAP_BYTES, os.SEEK_CUR)
         except OSError:
@@ -121,7 +126,9 @@ class SecretGuard:
         where = self._at_base[secret]
         if any(place == path or _holds_secrets(path) or not _holds_secrets(place) for place in where):
             return False
-        return bool(where) or secret in self._outside or secret in await self._of_untracked_files()
+        if where or secret == MASK or secret in self._by_form or secret in self._outside:
+            return True
+        return secret in await self._of_untracked_files()
 
     async def _look_up(self, secrets: frozenset[str]) -> None:
         """In which files of the base commit these secrets stand."""
@@ -165,19 +172,26 @@ def _holds_secrets(path: str) -> bool:
     return is_secret_file(path) or is_key_file(path)
 
 
-def refusal(path: str) -> str:
-    """What a model is told that wrote a secret."""
+def refusal(path: str, barred: frozenset[str]) -> str:
+    """What a model is told that wrote these secrets."""
+    if barred == {MASK}:
+        return (
+            f"{path} was not written: {MASK} stands for a secret in what you are shown, it is not the text itself. "
+            "Change only the lines around it (edit), read the value from the environment at run time, or use a "
+            "placeholder of another form, such as <token>."
+        )
     return (
-        f"{path} was not written: it would hold a secret of the user's (a credential, a private key, or a value from a "
+        f"{path} was not written: it would hold a secret (a credential, a token, a private key, or a value from a "
         ".env-like file), and everything in the repository is published with the result. Read the value from the "
-        "environment at run time, and use a placeholder in examples and tests."
+        "environment at run time, and use a placeholder in examples and tests, such as <token>."
     )
 
 
 def remark(paths: Sequence[str]) -> str:
     """What a model is told whose command wrote secrets into these files."""
     return (
-        "A command put a secret of the user's (a credential, a private key, or a value from a .env-like file) into "
-        f"{', '.join(paths)}. Everything in the repository is published with the result, so these changes were taken "
-        "back. Read such values from the environment at run time, and use placeholders in examples and tests."
+        "A command put a secret of the user's (a credential, a token, a private key, or a value from a .env-like file) "
+        f"or {MASK} in place of one into {', '.join(paths)}. Everything in the repository is published with the "
+        "result, so these changes were taken back. Read such values from the environment at run time, and use "
+        "placeholders in examples and tests."
     )

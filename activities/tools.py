@@ -175,8 +175,8 @@ class Tools:
         try:
             return await asyncio.to_thread(change, look)
         except _SecretsFound as found:
-            if await self.guard.barred(path, found.secrets):
-                raise CallRefused(refusal(path)) from None
+            if barred := await self.guard.barred(path, found.secrets):
+                raise CallRefused(refusal(path, barred)) from None
             allowed = found.secrets
         return await asyncio.to_thread(change, look)
 

@@ -8,12 +8,12 @@ also what no agent may put into the repository (`activities/secret_guard.py`).
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 from baton.models import Stored
 from baton.secret_forms import MASK, SHORTEST_SECRET, known
+from baton.token_shapes import PRIVATE, shape_of_secret, shapes_in, tokens_in
 
 __all__ = [
     "MASK",
@@ -29,6 +29,7 @@ __all__ = [
     "secret_values",
     "secrets_of_file",
     "shape_of_secret",
+    "tokens_in",
     "url_password",
     "without_secrets",
 ]
@@ -72,33 +73,7 @@ _KEY_SUFFIXES = (".pem", ".key", ".p8")
 _KEY_NAMES = frozenset({"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"})
 _KEY_LINE = re.compile(r"^[A-Za-z0-9+/=]{24,}\r?$", re.MULTILINE)
 _SHORT_KEY_LINE = re.compile(r"[A-Za-z0-9+/=]+\r?")
-_PRIVATE = "PRIVATE KEY-----"
-_BASE64 = r"[A-Za-z0-9+/=]"
-_KEY_END = re.compile(rf"-----END [A-Z0-9 ]*{_PRIVATE}")
-_KEY_BLOCK = (
-    rf"-----BEGIN [A-Z0-9 ]*{_PRIVATE}(?:\\[nr]|\s)*(?:[A-Za-z-]+: [^\n]*\n)*\s*{_BASE64}{{16,}}"
-    rf"(?:\\[nr]|\s|{_BASE64})*(?:-----END [A-Z0-9 ]*{_PRIVATE})?"
-)
-"""With or without its end; line ends may be written as `\\n`."""
-_SHAPES = (
-    (_PRIVATE, _KEY_BLOCK),
-    ("sk-", r"\bsk-(?:ant|proj|svcacct|or)-[\w-]{16,}"),
-    ("sk-", r"\bsk-[A-Za-z0-9]{32,}\b"),
-    ("gh", r"\bgh[pousr]_[A-Za-z0-9]{30,}"),
-    ("github_pat_", r"\bgithub_pat_\w{22,}"),
-    ("glpat-", r"\bglpat-[\w-]{20,}"),
-    ("xox", r"\bxox[abeoprs]-[\w-]{10,}"),
-    ("AKIA", r"\bAKIA[0-9A-Z]{16}\b"),
-    ("ASIA", r"\bASIA[0-9A-Z]{16}\b"),
-    ("AIza", r"\bAIza[\w-]{35}"),
-    ("npm_", r"\bnpm_[A-Za-z0-9]{36}"),
-    ("pypi-", r"\bpypi-[\w-]{40,}"),
-    ("k_live_", r"\b[rs]k_live_[A-Za-z0-9]{16,}"),
-    ("hf_", r"\bhf_[A-Za-z0-9]{30,}"),
-    ("eyJ", r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),
-)
-"""Tokens that tell by their form what they are: of models' APIs, code hosts, clouds, chats, registries, payments. With
-each a part that every such token has: looking for it costs little, and most texts have none."""
+_KEY_END = re.compile(rf"-----END [A-Z0-9 ]*{PRIVATE}")
 
 
 def is_secret_file(path: str) -> bool:
@@ -169,7 +144,7 @@ def secrets_of_file(path: str, text: str) -> set[str]:
     """What of a file must not be shown elsewhere: the values of an `.env`-like one, each line of a private key."""
     if is_secret_file(path):
         return secret_values(text)
-    return {line.rstrip() for line in _KEY_LINE.findall(text)} if is_key_file(path) and _PRIVATE in text else set()
+    return {line.rstrip() for line in _KEY_LINE.findall(text)} if is_key_file(path) and PRIVATE in text else set()
 
 
 def url_password(url: str) -> str | None:
@@ -178,24 +153,11 @@ def url_password(url: str) -> str | None:
     return found["password"] if found else None
 
 
-def shape_of_secret(text: str) -> str | None:
-    """The first word that has the shape of a token, its beginning only, for telling where it stands."""
-    shapes = _shapes_in(text)
-    found = shapes.search(text) if shapes else None
-    return f"{found[0][:8]}…" if found else None
-
-
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:
     """`text` with every one of `secrets` masked in whatever form, and then whatever has the shape of a token."""
     text = known(secrets).masked(text)
-    shapes = _shapes_in(text)
+    shapes = shapes_in(text)
     return _without_key_ends(shapes.sub(MASK, text)) if shapes else text
-
-
-def _shapes_in(text: str) -> re.Pattern[str] | None:
-    """What to look for in this text; None where it cannot hold any token."""
-    possible = tuple(shape for part, shape in _SHAPES if part in text)
-    return _compiled(possible) if possible else None
 
 
 def masked_value(value: Any, secrets: Iterable[str] = ()) -> Any:
@@ -234,11 +196,6 @@ def _masked_value(value: Any, secrets: frozenset[str]) -> Any:
         case dict():
             return {key: _masked_value(entry, secrets) for key, entry in value.items()}
     return value
-
-
-@cache
-def _compiled(shapes: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(shapes))
 
 
 def _without_key_ends(text: str) -> str:

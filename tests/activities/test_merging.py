@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 from temporalio.testing import ActivityEnvironment
 
+from activities.credentials import Credentials
 from activities.git import path_text
 from activities.merging import Merging
 from activities.repository import PrivateRepository
-from activities.task_folder import Tasks
+from activities.task_folder import TaskRecord, Tasks
 from baton.merge_tree import ConflictKind
 from baton.merging import PrepareConflict, PreparedConflict, SettleConflict, SettledConflict
-from baton.messages import MergedStep, MergeStep
+from baton.messages import MergedStep, MergeStep, OpenedTask, TaskInput
+from baton.settings import Settings
 
 Write = Callable[[Path], None]
 LINES = "".join(f"line {n}\n" for n in range(1, 21))
@@ -215,7 +217,7 @@ class Bench:
     def __init__(self, state: Path) -> None:
         self.tasks = Tasks(state)
         self.folder = self.tasks.folder("task")
-        self.merging = Merging(self.tasks)
+        self.merging = Merging(self.tasks, Credentials(state / "credentials.json", {}))
         self.base = ""
 
     @property
@@ -231,6 +233,11 @@ class Bench:
         facts = await self.repository.inspect(str(source))
         await self.repository.create(facts)
         self.base = facts.base_commit
+        opened = OpenedTask(
+            host_queue="q", source=str(source), base_commit=self.base, base_name="main", settings=Settings()
+        )
+        given = TaskInput(task="t", repository=str(source))
+        self.folder.write_record(TaskRecord(task_id="task", input=given, opened=opened, environment={}))
 
     async def step(self, number: int, write: Write) -> None:
         """A step's branch with what it did, from the base."""
@@ -470,6 +477,22 @@ async def point(bench: Bench, parent: str, pointer: str | None) -> str:
         check=True,
     )
     return git(bench.repository.path, "commit-tree", made.stdout.strip(), "-p", parent, "-m", "lib")
+
+
+async def test_a_secret_that_a_person_wrote_into_a_resolution_is_not_committed(bench: Bench) -> None:
+    await conflicting(bench, CASES["same line"])
+    prepared = await bench.prepare()
+    place, token = Path(prepared.path) / "f.txt", "ghp_" + "k3Rw9ZbQ7mLx" * 3
+    for secret in (token, "[secret]"):
+        place.write_text(lines(n5=secret))
+        told = await bench.settle(prepared, "edit")
+        assert any(fault.startswith("f.txt holds a secret") for fault in told.faults)
+        assert token not in git(bench.repository.path, "show", f"{told.commit}:f.txt")
+        assert secret in place.read_text(), "the person's work stays"
+    place.write_text(lines(n5="both"))
+    assert (await bench.settle(prepared, "edit")).faults == ()
+    assert (await bench.merge(2, "resolve-1")).merged
+    assert await bench.text("f.txt") == lines(n5="both")
 
 
 async def test_markers_are_never_committed_whatever_the_files_on_disk_say(bench: Bench) -> None:

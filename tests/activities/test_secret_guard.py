@@ -180,3 +180,96 @@ async def test_a_checkpoint_holds_no_secret_whatever_a_command_did(
     objects = ["git", "-C", str(repository.path), "cat-file", "--batch", "--batch-all-objects"]
     everything = subprocess.run(objects, check=True, capture_output=True).stdout
     assert PASSWORD.encode() not in everything
+
+
+OTHER_KEY = KEY_LINE[::-1]
+TOKENS = {
+    "of a code host": "ghp_" + "k3Rw9ZbQ7mLx" * 3,
+    "of a code host, fine-grained": "github_pat_" + "k3Rw9ZbQ7mLx" * 3,
+    "of a chat": "xoxb-" + "48213057711-" * 2 + "kRwZbQmLxPtV",
+    "of a cloud": "AKIA" + "QW7ERT2YUI9OPAS4",
+    "of a model's API": "sk-ant-api03-" + "k3Rw9ZbQ7mLx" * 3,
+    "a private key": f"-----BEGIN RSA PRIVATE KEY-----\n{OTHER_KEY}\n{OTHER_KEY[5:]}\n-----END RSA PRIVATE KEY-----",
+    "a private key on one line": f"-----BEGIN EC PRIVATE KEY-----\\n{OTHER_KEY}\\n-----END EC PRIVATE KEY-----\\n",
+}
+
+
+@pytest.mark.parametrize("name", TOKENS)
+async def test_what_surely_is_a_secret_by_its_form_gets_into_no_file(
+    place: tuple[PrivateRepository, Path], name: str
+) -> None:
+    """Though nobody knows it: neither by a file tool nor by a command, in a new file or in an old one."""
+    repository, workspace = place
+    tools, text = await tools_of(place, None), f"# for the tests\nx = '{TOKENS[name]}'\n"
+    for path in ("a.py", "tests/new.py"):
+        result = await tools.call("write", {"file_path": path, "content": text})
+        assert result.is_error
+        assert f"{path} was not written: it would hold a secret" in result.content
+    (workspace / "r.txt").write_text(text, encoding="utf-8")
+    (workspace / "fine.txt").write_text("fine\n", encoding="utf-8")
+    assert await tools.guard.barred_paths(["fine.txt", "r.txt"]) == ["r.txt"]
+    files = await repository.list_files(
+        await repository.checkpoint(workspace, "one", {"A": "b"}, tools.guard.barred_paths)
+    )
+    assert "fine.txt" in files
+    assert "r.txt" not in files
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AKIAIOSFODNN7EXAMPLE",
+        "ghp_" + "x" * 36,
+        "ghp_" + "your-token-here",
+        "sk-ant-api03-" + "your-key-goes-here-1234",
+        "xoxb-" + "example-0-token",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N",
+        "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhk...\n-----END PRIVATE KEY-----",
+        "PEM = re.compile('-----BEGIN [A-Z ]*PRIVATE KEY-----')",
+        "sk-proj-components-button-primary-large",
+    ],
+)
+async def test_examples_and_placeholders_of_tokens_may_be_written(
+    place: tuple[PrivateRepository, Path], text: str
+) -> None:
+    tools = await tools_of(place, None)
+    result = await tools.call("write", {"file_path": "b.md", "content": f"{text}\n"})
+    assert not result.is_error, result.content
+    assert await tools.guard.barred_paths(["b.md"]) == []
+
+
+async def test_a_token_that_the_base_publishes_already_may_be_moved(checkout: Path, tmp_path: Path) -> None:
+    token = TOKENS["of a code host"]
+    (checkout / "test_tokens.py").write_text(f"TOKEN = '{token}'\n", encoding="utf-8")
+    git(checkout, "add", "-A")
+    git(checkout, "commit", "-qm", "a fixture")
+    repository = PrivateRepository(tmp_path / "task", ENVIRONMENT)
+    facts = await repository.inspect(str(checkout))
+    await repository.create(facts)
+    workspace = await repository.open_workspace("step-1", facts.base_commit, "step-1")
+    tools = await tools_of((repository, workspace), None)
+    assert not (await tools.call("write", {"file_path": "tests/tokens.py", "content": f"T = '{token}'\n"})).is_error
+    other = TOKENS["of a chat"]
+    assert (await tools.call("write", {"file_path": "test_tokens.py", "content": f"T = '{token} {other}'\n"})).is_error
+
+
+async def test_the_mask_of_a_secret_is_never_written_in_its_place(
+    place: tuple[PrivateRepository, Path], checkout: Path
+) -> None:
+    _, workspace = place
+    (workspace / "a.py").write_text(f"x = 1\npassword = '{PASSWORD}'\n", encoding="utf-8")
+    tools = await tools_of(place, checkout)
+    shown = (await tools.call("read", {"file_path": "a.py"})).content
+    assert "password = '[secret]'" in shown
+    whole = {"file_path": "a.py", "content": "x = 2\npassword = '[secret]'\n"}
+    result = await tools.call("write", whole)
+    assert result.is_error
+    assert "a.py was not written: [secret] stands for a secret in what you are shown" in result.content
+    around = {"file_path": "a.py", "old_string": "x = 1", "new_string": "x = 2"}
+    assert not (await tools.call("edit", around)).is_error
+    assert (workspace / "a.py").read_text("utf-8") == f"x = 2\npassword = '{PASSWORD}'\n"
+    (workspace / "tok.txt").write_text("[secret]\n", encoding="utf-8")
+    assert await tools.guard.barred_paths(["tok.txt"]) == ["tok.txt"]
+    (workspace / "[secret].tsx").write_text("fine\n", encoding="utf-8")
+    assert await tools.guard.barred_paths(["[secret].tsx"]) == []

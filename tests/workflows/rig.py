@@ -176,7 +176,7 @@ async def running_rig(address: str, folder: Path, longest_silence: timedelta = L
         activities=activities_of(
             Opening(tasks, model, credentials, TASK_QUEUE, folder / "home", searchable=False),
             TaskWork(tasks, credentials),
-            Merging(tasks),
+            Merging(tasks, credentials),
             Notifying(tasks, credentials),
             Routing(tasks, model),
             Synthesizing(tasks, model, credentials),
