@@ -193,6 +193,8 @@ async def test_secrets_are_masked_in_notes(work: Work) -> None:
 async def test_a_token_that_a_command_wrote_is_taken_back_and_told(work: Work) -> None:
     await work.create()
     make = "printf 'token = gh' > plain.txt; printf p_ >> plain.txt; "
-    told = await work.run(make + "printf 'k3Rw9ZbQ7mLx%.0s' 1 2 3 >> plain.txt; echo new > done.txt", "plain.txt", "done.txt")
+    told = await work.run(
+        make + "printf 'k3Rw9ZbQ7mLx%.0s' 1 2 3 >> plain.txt; echo new > done.txt", "plain.txt", "done.txt"
+    )
     assert told.remarks == ("changes that held secrets were taken back: plain.txt",)
     assert work.content(told, "plain.txt") == b"text of 9\n"
