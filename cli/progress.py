@@ -125,8 +125,9 @@ def news(before: Look | None, after: Look, now: datetime) -> Iterator[tuple[date
     found += [
         (now, f"{agent.agent_id} is at work") for agent in new.agents_at_work if agent.agent_id not in known_agents
     ]
-    yield from ((now, f"note: {warning}") for warning in new.warnings if warning not in old.warnings)
-    yield from sorted(found)
+    happened = {happening.text for happening in new.happenings}
+    fresh = [text for text in new.warnings if text not in old.warnings and text not in happened]
+    yield from sorted([*found, *((now, f"note: {text}") for text in fresh)])
     if (before is None or old.phase != new.phase) and new.phase != str(new.state):
         yield now, new.phase
     yield from (

@@ -129,14 +129,14 @@ class Limits:
         return limit_from_comment(which, comment, self._used_of(which))
 
     def tell_when_near(self) -> None:
-        """Say once that a limit is near."""
+        """Say that a limit is near: once for each amount, also where an earlier run of the workflow said it."""
         run = self._run
+        self._told |= {text.partition(" of ")[2] for text in run.status.warnings}
         for text in run.books.near(run.used):
             limit = text.partition(" of ")[2]
             if limit not in self._told:
                 self._told.add(limit)
                 run.warn(text)
-                run.happened(text)
 
     def _nobody_can_go_on(self) -> None:
         run = self._run

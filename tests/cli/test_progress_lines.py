@@ -252,6 +252,14 @@ def test_news_are_told_once_and_in_the_order_of_time() -> None:
     assert told == ["executor-2 handed off", "gate tests: passed", "integrating", "the worker is away"]
 
 
+def test_notes_stand_in_the_order_of_time_and_what_also_happened_is_no_note() -> None:
+    happened = Happening(at=NOW - timedelta(seconds=1), text="80% of the limit of 10 agents is used")
+    later = Happening(at=NOW + timedelta(seconds=1), text="gate tests: passed")
+    status = TaskStatus(happenings=(later, happened), warnings=(happened.text, "no gate was found"))
+    told = list(news(Look(TaskStatus()), Look(status), NOW))
+    assert [text for _, text in told] == [happened.text, "note: no gate was found", later.text]
+
+
 def test_a_question_is_news_until_it_is_answered() -> None:
     item = AttentionItem(id="plan-1", kind="plan", question="No plan?", choices=("retry", "stop"), since=START)
     asked = Look(TaskStatus(phase="planning", attention=(item,), state=TaskState.WAITING))

@@ -160,7 +160,9 @@ async def test_eight_agents_side_by_side_stay_within_the_cap_and_go_on(rig: Rig)
         handle = await rig.start(given)
         item = await at_limit(handle)
         assert calls(api) == 20
-        await until(handle, near)
+        now = await until(handle, near)
+        told = [text for text in (*now.warnings, *(one.text for one in now.happenings)) if "is used" in text]
+        assert len(told) == len(set(told)) == 1
         await raised(handle, item, "60")
         result = await handle.result()
         assert calls(api) == result.usage.model_calls == 32
