@@ -27,7 +27,7 @@ def parse_duration(value: object) -> timedelta:
 def format_duration(duration: timedelta) -> str:
     """A duration for people: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
     seconds = duration.total_seconds()
-    if seconds < 1:
+    if 0 < seconds < 1:
         return f"{seconds:.1f} s"
     if seconds < 60:
         return f"{seconds:.0f} s"

@@ -3,15 +3,17 @@
 A payload that makes no sense raises ValueError with a sentence for the person: what is wrong and what is allowed.
 """
 
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any, TypeVar
 
 from pydantic import Field, ValidationError
 
-from baton.durations import Duration
+from baton.durations import Duration, format_duration
 from baton.models import Stored, Submitted
 from baton.plan import PlanDraft
 from baton.settings import Settings
+from baton.wording import number
 
 REMARK_CHARACTERS = 8000
 
@@ -51,9 +53,29 @@ class LimitsChange(Submitted):
         return settings.model_copy(update={"limits": limits, "max_agents": agents})
 
     def told(self) -> str:
-        """The change in words: `max cost usd 40, max agents 12`."""
-        shown = self.model_dump(mode="json", include=self.model_fields_set)
-        return ", ".join(f"{key.replace('_', ' ')} {'none' if v is None else v}" for key, v in shown.items())
+        """The change in words: `max cost 40 USD, max duration 10 min, max agents 12`."""
+        named = (key for key in type(self).model_fields if key in self.model_fields_set)
+        return ", ".join(f"{key.removesuffix('_usd').replace('_', ' ')} {_shown(getattr(self, key))}" for key in named)
+
+
+def _shown(limit: Decimal | int | timedelta | None) -> str:
+    """A limit as people write it; the only decimal one is money."""
+    match limit:
+        case None:
+            return "none"
+        case timedelta():
+            return format_duration(limit)
+        case Decimal():
+            return f"{limit:f} USD"
+        case _:
+            return number(limit)
+
+
+def _alike(amount: Decimal, limit: object) -> Decimal | int | timedelta:
+    """An amount in the unit of a limit; durations come in seconds."""
+    if isinstance(limit, timedelta):
+        return timedelta(seconds=float(amount))
+    return amount if isinstance(limit, Decimal) else int(amount)
 
 
 def given_object(act: str, payload: Any) -> dict[str, Any]:
@@ -98,7 +120,7 @@ def limit_from_comment(which: str, comment: str, used: Decimal) -> LimitsChange:
     """The new limit that a person wrote beside the choice `raise`. `used`: so much is used; it must be more."""
     text = comment.strip().removesuffix("USD").strip()
     form = "the time, such as 6h" if which == "max_duration" else "the amount, such as 40"
-    name = which.replace("_", " ")
+    name = which.removesuffix("_usd").replace("_", " ")
     if not text:
         option = f"--{which.removesuffix('_usd').replace('_', '-')}"
         raise ValueError(f"raise: say the new {name} in the comment ({form}), or use: orchestrate limits {option} …")
@@ -106,7 +128,7 @@ def limit_from_comment(which: str, comment: str, used: Decimal) -> LimitsChange:
     value = getattr(change, which)
     amount = value.total_seconds() if which == "max_duration" else value
     if Decimal(str(amount)) <= used:
-        raise ValueError(f"raise: {name} {text} leaves nothing, {used:f} are used already")
+        raise ValueError(f"raise: {change.told()} leaves nothing, {_shown(_alike(used, value))} used already")
     return change
 
 

@@ -19,9 +19,11 @@ def test_only_named_limits_change() -> None:
 
 
 def test_a_change_is_told_with_what_was_named() -> None:
-    assert given_limits({"max_cost_usd": 40, "max_model_calls": None}).told() == (
-        "max cost usd 40, max model calls none"
+    change = {"max_duration": "10m", "max_cost_usd": 40, "max_model_calls": None, "max_output_tokens": 50000}
+    assert given_limits(change).told() == (
+        "max cost 40 USD, max output tokens 50 000, max model calls none, max duration 10 min"
     )
+    assert given_limits({"max_cost_usd": "0", "max_duration": "0s"}).told() == "max cost 0 USD, max duration 0 s"
 
 
 @pytest.mark.parametrize(
@@ -61,9 +63,9 @@ def test_a_raise_says_the_new_limit() -> None:
     assert limit_from_comment("max_duration", "2h", Decimal(3600)) == LimitsChange(max_duration=timedelta(hours=2))
     for which, comment, why in (
         ("max_cost_usd", "", "orchestrate limits --max-cost"),
-        ("max_cost_usd", "40", "leaves nothing, 40 are used already"),
+        ("max_cost_usd", "40", "max cost 40 USD leaves nothing, 40 USD used already"),
         ("max_duration", "soon", "no duration"),
-        ("max_duration", "30m", "leaves nothing"),
+        ("max_duration", "30m", "max duration 30 min leaves nothing"),
     ):
         with pytest.raises(ValueError, match=why):
             limit_from_comment(which, comment, Decimal(3600) if which == "max_duration" else Decimal(40))
