@@ -128,7 +128,7 @@ def limit_from_comment(which: str, comment: str, used: Decimal) -> LimitsChange:
     value = getattr(change, which)
     amount = value.total_seconds() if which == "max_duration" else value
     if Decimal(str(amount)) <= used:
-        raise ValueError(f"raise: {change.told()} leaves nothing, {_shown(_alike(used, value))} used already")
+        raise ValueError(f"raise: {change.told()} leaves nothing, {_shown(_alike(used, value))} are used already")
     return change
 
 

@@ -159,13 +159,18 @@ def _repository(given: str) -> str:
 
 
 async def _artifacts_told(task_id: str, service: "Service") -> Path:
-    from baton.layout import DEFAULT_ARTIFACTS
+    """Where the task's files are by its own word. Raises `Refused` where it has ended and its report is not there."""
+    from baton.layout import DEFAULT_ARTIFACTS, REPORT_MARKDOWN
     from cli.service import connect
     from cli.tasks import Task
 
     look = await Task(await connect(service), task_id).look()
     told = look.status.artifacts
-    return Path(told) if told else Path(look.status.repository) / DEFAULT_ARTIFACTS / task_id
+    folder = Path(told) if told else Path(look.status.repository) / DEFAULT_ARTIFACTS / task_id
+    if look.closed and not (folder / REPORT_MARKDOWN).is_file():
+        why = "what it left was cleaned up, or lies on another host" if told else "it wrote none, or it was cleaned up"
+        raise Refused(f"{task_id} has ended ({look.status.state}), and there is no report of it in {folder}: {why}")
+    return folder
 
 
 def _open(path: Path, *, as_json: bool) -> None:

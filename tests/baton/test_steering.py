@@ -63,7 +63,7 @@ def test_a_raise_says_the_new_limit() -> None:
     assert limit_from_comment("max_duration", "2h", Decimal(3600)) == LimitsChange(max_duration=timedelta(hours=2))
     for which, comment, why in (
         ("max_cost_usd", "", "orchestrate limits --max-cost"),
-        ("max_cost_usd", "40", "max cost 40 USD leaves nothing, 40 USD used already"),
+        ("max_cost_usd", "40", "max cost 40 USD leaves nothing, 40 USD are used already"),
         ("max_duration", "soon", "no duration"),
         ("max_duration", "30m", "max duration 30 min leaves nothing"),
     ):

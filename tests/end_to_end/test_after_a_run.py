@@ -83,6 +83,8 @@ def test_a_result_is_reported_applied_and_cleaned_up(desk: Desk) -> None:
     assert not artifacts.exists()
     assert "baton/first" not in desk.git("branch", "--list")
     assert desk.run("status", "first").returncode == 0
+    gone = desk.run("report", "first")
+    assert (gone.returncode, "cleaned up" in gone.stderr, "yet" in gone.stderr) == (2, True, False), gone.stderr
     assert "Nothing was removed" in desk.run("cleanup").stdout
 
 
