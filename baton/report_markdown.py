@@ -1,5 +1,6 @@
 """`report.md`: the report as people read it."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from baton.consistency_report import agreement_line, settlement_line
@@ -82,9 +83,9 @@ def _steps_section(facts: ReportFacts) -> str:
     ]
     for result in facts.results:
         notes = [
-            *(f"- in the way: {blocker}" for blocker in result.blockers),
-            *(f"- {note}" for note in undone_notes(facts.undone.get(result.step, ()), result.items)),
-            *(f"- not verified: {gap}" for gap in result.verification_gaps),
+            *(_bullet(f"in the way: {blocker}") for blocker in result.blockers),
+            *(_bullet(note) for note in undone_notes(facts.undone.get(result.step, ()), result.items)),
+            *(_bullet(f"not verified: {gap}") for gap in result.verification_gaps),
         ]
         if result.summary or notes:
             subject = (result.description.splitlines() or [""])[0].rstrip(".")
@@ -180,7 +181,7 @@ def _consistency_section(facts: ReportFacts) -> str:
     summary = facts.integration.get("summary", "")
     if not checks and not summary:
         return f"## Consistency Checks\n\n{NOTHING_TO_COMPARE}" if facts.results else ""
-    return _joined(["## Consistency Checks", *([summary, ""] if summary else []), *(f"- {check}" for check in checks)])
+    return _joined(["## Consistency Checks", *([summary, ""] if summary else []), *map(_bullet, checks)])
 
 
 def _summary_section(facts: ReportFacts) -> str:
@@ -209,12 +210,29 @@ def _issues_section(facts: ReportFacts) -> str:
         return "## Issues Requiring Review\n\nNone."
     lines = ["## Issues Requiring Review"]
     for issue in found:
+        what, more = _first_line(issue["issue"])
+        shown, rest = _first_line(issue["evidence"])
         where = f" ({', '.join(issue['files'])})" if issue["files"] else ""
-        evidence = f" ({issue['evidence'].rstrip('.')})" if issue["evidence"] else ""
-        lines.append(
-            f"- **{issue['severity']}** {issue['issue'].rstrip('.')}{where}{evidence} → {issue['suggested_action']}"
-        )
+        evidence = f" ({shown.rstrip('.')})" if shown else ""
+        line = f"**{issue['severity']}** {what.rstrip('.')}{where}{evidence} → {_cell(issue['suggested_action'])}"
+        lines.append(_bullet("\n".join(filter(None, (line, more, rest)))))
     return _joined(lines)
+
+
+def _bullet(text: str) -> str:
+    """A point of a list; of a text of several lines, such as what a command printed, the others stand in a block."""
+    line, more = _first_line(text)
+    if not more:
+        return f"- {line}"
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", more)), default=0))
+    block = [fence, *more.splitlines(), fence]
+    return "\n".join([f"- {line}", "", *(f"  {row}".rstrip() for row in block), ""])
+
+
+def _first_line(text: str) -> tuple[str, str]:
+    """The first line, and the others."""
+    line, _, more = text.strip().partition("\n")
+    return line.rstrip(), more.strip("\n").rstrip()
 
 
 def _share(part: int, whole: int) -> str:

@@ -80,6 +80,20 @@ def test_notes_stand_under_their_own_step_and_a_subject_is_one_line() -> None:
     assert "**3. In line.** Changed quotes." in text
 
 
+def test_what_commands_printed_stays_in_its_point_of_a_list() -> None:
+    printed = "`make` failed (exit code 2):\n# Traceback\n- not a point\n\n````\nlast"
+    stuck = StepResult(step=2, description="Second", status=PARTIAL, blockers=(printed, "stuck"))
+    finding = {"severity": "low", "finding": printed, "suggested_action": "look"}
+    text = markdown(facts(results=(stuck,), integration={"findings": [finding]}))
+    block = "\n\n  `````\n  # Traceback\n  - not a point\n\n  ````\n  last\n  `````\n"
+    assert f"- in the way: `make` failed (exit code 2):{block}\n- in the way: stuck" in text
+    assert f"- **low** `make` failed (exit code 2): → look{block}" in text
+    assert "→ look at its results file, then resume the task\n\n  `````\n  # Traceback" in text
+    inside = [line for line in text.splitlines() if "Traceback" in line or "not a point" in line or "last" in line]
+    assert inside
+    assert all(line.startswith("  ") for line in inside)
+
+
 def test_items_that_are_not_done_are_named_with_the_reason() -> None:
     rows = [
         ItemRecord(item="a.py", status=ItemStatus.CHANGED),
