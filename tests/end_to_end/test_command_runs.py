@@ -70,7 +70,9 @@ def test_a_task_is_steered(desk: Desk) -> None:
     assert "it is paused" in again.stderr
     assert "every agent that starts later" in desk.run("guide", task_id, "Keep the names").stdout
     assert "there is no step 9" in desk.run("guide", task_id, "x", "--step", "9").stderr
-    assert "max cost 40 USD, max agents 12" in desk.run("limits", task_id, "--max-cost", "40", "--max-agents", "12").stdout
+    assert (
+        "max cost 40 USD, max agents 12" in desk.run("limits", task_id, "--max-cost", "40", "--max-agents", "12").stdout
+    )
     assert "no duration" in desk.run("limits", task_id, "--max-duration", "soon").stderr
     assert json.loads(desk.run("status", task_id, "--json").stdout)["paused"] is True
     assert "the task goes on" in desk.run("unpause", task_id).stdout
