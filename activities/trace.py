@@ -79,7 +79,8 @@ class TaskTrace:
             seconds = (wait.until - wait.since).total_seconds()
             if seconds >= SHORTEST_WAIT_SECONDS:
                 at = wait.until.astimezone(UTC).isoformat(timespec="milliseconds")
-                self.write("wait", name=wait.reason, at=at, seconds=round(seconds, 3), **where)
+                # A call beside the turns has a name of its own; here it is told what was waited for.
+                self.write("wait", **{**where, "name": wait.reason, "at": at, "seconds": round(seconds, 3)})
                 if self._place is not None and not again:
                     measure_wait(seconds, known(WAIT_REASON=wait.reason))
 

@@ -6,6 +6,7 @@ import pytest
 from agents_bench import AT, Agent, Answer, Bench, MakeBench, call, does, says, texts
 
 from activities.inheritance import KNOWLEDGE_LIMIT_TOKENS
+from baton import trace
 from baton.conversation import estimated_tokens
 from baton.knowledge import Decision, Knowledge, entries
 from emulator.reply import Cut, HttpError, Reply, ToolUse
@@ -103,3 +104,5 @@ async def test_a_failed_summary_is_asked_for_again(make_bench: MakeBench) -> Non
     bench, _ = await opened(make_bench, MANY, Reply(fault=HttpError(529, "overloaded_error")), SUMMARISES)
     sibling = await bench.start(bench.assignment(knowledge=MANY, workspace="step-3"))
     assert SUMMARY in lines(bench, sibling)[0]
+    told = trace.parse((bench.folder.artifacts / trace.NAME).read_text())
+    assert {line.name for line in told.of("wait")} == {"quota"}
