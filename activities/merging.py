@@ -26,6 +26,7 @@ from baton.merging import (
     SettleConflict,
     SettledConflict,
     Side,
+    beside_the_conflict,
     conflict_ownership,
 )
 from baton.messages import MergedStep, MergeStep
@@ -115,7 +116,8 @@ class Merging:
                 commit = await repository.checkpoint(workspace, "Resolved by hand", trailers, guard.barred_paths)
             else:
                 commit, _ = await repository.head(workspace)
-            refused = await _foreign(folder, request, commit) if request.choice == "agent" else secret
+            foreign = await _foreign(folder, request, commit) if request.choice in {"agent", "edit"} else {}
+            refused = foreign | secret
             faults = await resolutions.faults(request.commit, request.branch, commit, refused)
             gave_way = () if faults else await resolutions.gave_way(request.commit, request.branch, commit)
         return SettledConflict(commit=commit, faults=faults, gave_way=gave_way)
@@ -146,11 +148,14 @@ async def _conflict(folder: TaskFolder, folded: Folded, step: int | None) -> Con
 
 
 async def _foreign(folder: TaskFolder, request: SettleConflict, commit: str) -> dict[str, str]:
-    """What a resolver changed beside the conflict and the files of the steps that take part in it."""
+    """What a resolver or a person changed beside the conflict and the files of the steps that take part in it."""
     resolutions = folder.repository.resolutions()
     conflicts = await resolutions.conflicts_of(request.commit, request.branch)
     names = [path_text(name) for conflict in conflicts for name in (conflict.path, *conflict.others)]
     owned = conflict_ownership(names, folder.plan.plan if folder.plan else (), request.owners)
     there = frozenset(await folder.repository.list_files(request.commit))
     changes = {change.path: change.path in there for change in await resolutions.changes(request.commit, commit)}
-    return {refused.path: refused.message for refused in owned.foreign(changes)}
+    found = owned.foreign(changes)
+    if request.choice == "edit":
+        return {refused.path: beside_the_conflict(refused.path, request.commit) for refused in found}
+    return {refused.path: refused.message for refused in found}

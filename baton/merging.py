@@ -3,6 +3,7 @@
 A conflict names both sides: the step that is merged and the steps whose commits on the result touched the same paths.
 """
 
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal
@@ -203,6 +204,14 @@ def conflict_ownership(paths: Iterable[str], steps: Iterable[PlanStep], owners: 
     taking_part = [step for step in steps if step.step in owners]
     items = dict.fromkeys([*paths, *(item for step in taking_part for item in step.items)])
     return Ownership(items=tuple(items), owns=tuple(glob for step in taking_part for glob in step.owns))
+
+
+def beside_the_conflict(path: str, commit: str) -> str:
+    """What a person is told who changed more than the conflict by hand; `commit` lays it out."""
+    return (
+        f"{path} was changed too, and is neither in conflict nor a file of the steps that take part: bring it back "
+        f"with git restore --source={commit[:12]} -- {shlex.quote(path)}, and make that change after the task"
+    )
 
 
 def with_intents(conflict: Conflict, plan: Plan, summaries: Mapping[int, str], knowledge: Knowledge) -> Conflict:

@@ -4,6 +4,7 @@ left unmerged and never reported done. The stand-in runs errands that conflict, 
 import asyncio
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -254,6 +255,35 @@ async def test_editing_by_hand_is_asked_for_again_while_markers_are_left(rig: Ri
         result = await one.handle.result()
     assert result.state is TaskState.DONE, result.summary
     assert result_file(given, result, "m.cfg") == "a\nb\nn = 9\nc\nd\n"
+
+
+async def test_editing_beside_the_conflict_is_not_taken(rig: Rig) -> None:
+    given = conflicting(rig, UNDECIDABLE, {**FILES, "gone with it.py": "z = 1\n"})
+    with rig.api(StandIn()):
+        one = await waiting(rig, given)
+        found = re.search(r"yourself in (\S+), then", one.item.question)
+        assert found is not None
+        place = Path(found[1])
+        (place / "m.cfg").write_text("a\nb\nn = 9\nc\nd\n")
+        (place / "m.txt").write_text("text\ntwo\nby hand\n")
+        (place / "other.py").write_text("y = 2\n")
+        (place / "gone with it.py").unlink()
+        await choose(one.handle, one.item, "edit")
+        await until(one.handle, lambda now: bool(now.attention) and now.attention[0].id != one.item.id)
+        again = await attention(one.handle)
+        assert "other.py was changed too" in again.question
+        assert "m.txt" not in again.question
+        restoring = re.findall(r"git (restore --source=\w+ -- (?:'[^']+'|\S+)),", again.question)
+        assert len(restoring) == 2
+        for command in restoring:
+            git(place, *shlex.split(command))
+        await choose(one.handle, again, "edit")
+        result = await one.handle.result()
+    assert result.state is TaskState.DONE, result.summary
+    assert result_file(given, result, "m.cfg") == "a\nb\nn = 9\nc\nd\n"
+    assert result_file(given, result, "m.txt") == "text\ntwo\nby hand\n"
+    assert result_file(given, result, "other.py") == "y = 1\n"
+    assert result_file(given, result, "gone with it.py") == "z = 1\n"
 
 
 async def test_a_cancelled_wait_leaves_the_step_unmerged_and_says_so(rig: Rig) -> None:
