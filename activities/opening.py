@@ -30,6 +30,7 @@ from activities.survey import survey
 from activities.task_folder import GIT_CONFIGURATION, TaskFolder, TaskRecord, Tasks
 from activities.task_telemetry import task_ended
 from baton.findings import GateKind, GateSpec
+from baton.given_secrets import given_texts
 from baton.messages import (
     OpenedTask,
     OpenTask,
@@ -56,8 +57,9 @@ class BadInputError(ApplicationError):
 
 
 UNFIT_TEXT = (
-    "the task holds a value that is a secret here (of a .env-like file, a private key, or the worker's environment), "
-    "and its text is stored: take it out, and name the setting instead"
+    "{where} holds a value that is a secret here (of a .env-like file, a private key, or the worker's environment), "
+    "and its text is stored: take it out and name the setting instead; what needs it can read it from the environment, "
+    "or in a script that the command starts"
 )
 
 
@@ -86,8 +88,7 @@ class Opening:
             if request.input.resume:
                 return await self._reopen(folder, request)
             facts = await self._inspect(folder, request.input)
-            if known(await self._credentials.secrets_around(facts.top_level)).found_in(request.input.task):
-                raise BadInputError(UNFIT_TEXT)
+            await self._refuse_secrets(request.input, facts.top_level)
             settings, layers = self._settings(request.input, facts)
             artifacts = _artifacts_path(facts, settings, request.task_id, folder)
             self._refuse_used_id(folder, artifacts)
@@ -101,7 +102,16 @@ class Opening:
                     raise BadInputError(str(error)) from error
                 raise
 
+    async def _refuse_secrets(self, given: TaskInput, checkout: Path | None) -> None:
+        """Raise `BadInputError` where a text that would be stored holds a secret that is known here."""
+        secrets = known(await self._credentials.secrets_around(checkout))
+        for where, text in given_texts(given):
+            if secrets.found_in(text):
+                raise BadInputError(UNFIT_TEXT.format(where=where))
+
     async def _reopen(self, folder: TaskFolder, request: OpenTask) -> OpenedTask:
+        if (folder.path / "task.json").exists():
+            await self._refuse_secrets(request.input, folder.checkout)
         try:
             return await reopen(
                 folder, request.input, request.first_run_id, self._host_queue, searchable=self._searchable

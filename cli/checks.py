@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from baton.environment import MODEL_CREDENTIALS
-from baton.names import task_text_fault
+from baton.names import secret_fault, task_text_fault
 from baton.sources import CHECKOUT_QUESTION, checkout_fault, has_credentials, is_url
 from cli.exits import Refused
 
@@ -87,6 +87,7 @@ def check_plan(path: Path, source: Source) -> "PlanDraft":
     from pydantic import ValidationError
 
     from baton.expansion import expand
+    from baton.given_secrets import plan_texts
     from baton.plan import PlanDraft, PlanFaults
 
     try:
@@ -94,6 +95,9 @@ def check_plan(path: Path, source: Source) -> "PlanDraft":
     except ValidationError as error:
         faults = [f"- {_place(fault['loc'])}: {fault['msg']}" for fault in error.errors()]
         raise Refused(f"{path}: the plan has faults:\n" + "\n".join(faults)) from error
+    for where, text in plan_texts(draft, f"--plan {path}"):
+        if (fault := secret_fault(where, text)) is not None:
+            raise Refused(fault)
     if source.top_level is None or source.base_commit is None:
         return draft
     listed = git(source.top_level, "ls-tree", "-r", "-z", "--name-only", source.base_commit).stdout
@@ -107,8 +111,12 @@ def check_plan(path: Path, source: Source) -> "PlanDraft":
 
 def check_settings(home: Path, top_level: Path | None, command_line: Mapping[str, Any]) -> "list[Layer]":
     """The layers of settings files and options together, as the worker will resolve them."""
+    from baton.given_secrets import setting_texts
     from baton.settings import Layer
 
+    for where, text in setting_texts(command_line):
+        if (fault := secret_fault(where, text)) is not None:
+            raise Refused(fault)
     layers = [*read_layers(home, top_level), Layer(source="the command line", orchestration=dict(command_line))]
     settings = resolved(layers)
     if not settings.enabled:

@@ -14,6 +14,7 @@ from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_e
 with workflow.unsafe.imports_passed_through():
     from activities.opening import Opening
     from baton import rows
+    from baton.given_secrets import given_secret_fault
     from baton.messages import (
         AgentEvent,
         OpenTask,
@@ -314,6 +315,8 @@ def _refuse_bad_input(task: TaskInput) -> None:
     fault = task_id_fault(workflow.info().workflow_id)
     if fault is None and not task.resume:
         fault = task_text_fault(task.task)
+    if fault is None:
+        fault = given_secret_fault(task)
     if fault is None and not task.resume and not task.repository.strip():
         fault = "no repository is given: name a path on the workers' host or a git URL"
     if fault is None and has_credentials(task.repository):

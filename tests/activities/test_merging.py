@@ -234,7 +234,12 @@ class Bench:
         await self.repository.create(facts)
         self.base = facts.base_commit
         opened = OpenedTask(
-            host_queue="q", source=str(source), base_commit=self.base, base_name="main", settings=Settings()
+            host_queue="q",
+            source=str(source),
+            base_commit=self.base,
+            base_name="main",
+            settings=Settings(),
+            artifacts=str(self.tasks.folder("task").path / "artifacts"),
         )
         given = TaskInput(task="t", repository=str(source))
         self.folder.write_record(TaskRecord(task_id="task", input=given, opened=opened, environment={}))

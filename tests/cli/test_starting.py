@@ -1,5 +1,6 @@
 """From typed options to what the workflow gets."""
 
+import json
 from decimal import Decimal
 from pathlib import Path
 
@@ -97,3 +98,20 @@ def test_a_summary_is_one_line_that_temporal_takes(task: str) -> None:
     line = first_line(task)
     assert len(line.encode()) <= SUMMARY_LIMIT_BYTES
     assert line.rstrip("…") == task.partition("\n")[0][: len(line.rstrip("…"))]
+
+
+def test_a_secret_in_a_plan_or_a_gate_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    token, url, saved = (
+        "ghp_" + "k3Rw9ZbQ7mLx" * 3,
+        "https://example.invalid/project.git",
+        tmp_path / "credentials.json",
+    )
+    file = tmp_path / "plan.yaml"
+    step = {"step": 1, "agent_type": "x", "description": "edit", "items": ["a.py"], "run": f"login {token} {{item}}"}
+    file.write_text(json.dumps({"plan": [step]}), encoding="utf-8")
+    with pytest.raises(Refused) as refused:
+        prepare("do it", Options(repository=url, plan=file), saved)
+    assert str(refused.value).startswith(f"--plan {file}: step 1, run holds what looks like a secret (ghp_k3Rw…)")
+    with pytest.raises(Refused) as refused:
+        prepare("do it", Options(repository=url, gates=(f"check=curl -H {token}",)), saved)
+    assert str(refused.value).startswith("--gate check holds what looks like a secret (ghp_k3Rw…)")

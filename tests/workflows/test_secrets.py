@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import WorkflowFailureError
 
+from baton.plan import PlanDraft
 from baton.states import TaskState
 from emulator.dialogue import Dialogue
 from emulator.reply import Block, ToolUse
@@ -208,10 +209,22 @@ async def test_secrets_that_other_clients_signal_go_no_further(rig: Rig, caplog:
     assert leaks(token, [GITHUB]) == []
 
 
-async def test_a_task_that_names_a_known_secret_is_refused(rig: Rig) -> None:
-    given = task(project(rig), "a.py").model_copy(update={"task": f"Why is {COPIED} refused?"})
+GATE = {"name": "login", "command": f"login {COPIED}"}
+STEP = {"step": 1, "agent_type": "x", "description": "edit", "items": ["a.py"]}
+
+
+@pytest.mark.parametrize(
+    ("where", "changes"),
+    [
+        ("the task", {"task": f"Why is {COPIED} refused?"}),
+        ("--gate login", {"settings": {"gates": [GATE]}}),
+        ("--plan: step 1, run", {"plan": PlanDraft.model_validate({"plan": [STEP | {"run": f"login {COPIED}"}]})}),
+    ],
+)
+async def test_a_task_that_names_a_known_secret_is_refused(rig: Rig, where: str, changes: dict[str, object]) -> None:
+    given = task(project(rig), "a.py").model_copy(update=changes)
     with rig.api(Rules(curious)), pytest.raises(WorkflowFailureError) as failed:
         await rig.run(given)
     told = str(getattr(failed.value.cause, "cause", failed.value.cause))
-    assert "the task holds a value that is a secret here" in told
+    assert f"{where} holds a value that is a secret here" in told
     assert COPIED not in told
