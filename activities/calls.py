@@ -6,7 +6,7 @@ A response that was cut off runs nothing; what it had written of a long file is 
 import asyncio
 import posixpath
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +28,7 @@ from activities.workspace_tools import ownership_of
 from baton.bookkeeping import JUDGES, Evidence, asked, judge, unreadable_hand_off
 from baton.conversation import Block, Response, ToolCall, calls, replayable, tool_result, unrun_results
 from baton.facts import AgentFacts, SavedPart, TurnFacts
-from baton.knowledge import Issue, entries
+from baton.knowledge import Entry, Issue, entries
 from baton.messages import TurnRequest
 from baton.ownership import Allowed, Refused
 from baton.partial_writes import STATE_KEPT_CHARACTERS, PartialWrite, partial_write
@@ -227,10 +227,23 @@ class Calls:
             await repository.restore(workspace, away, self.tree)
             self.trace.restored([refused.path for refused in foreign])
         told = "\n".join(refused.message for refused in foreign[:FOREIGN_TOLD])
+        known = self._issue_of("changes to files of others were taken back", refused_paths)
         remark = f"A command changed files that are not yours; they are as they were before.\n{told}"
         kept, barred = await self._without_secrets(changes)
         written = tuple(change.path for change in changes if change not in barred)
-        work.add(kept.with_more(TurnFacts(written=written, remarks=(remark,) if foreign else ())))
+        work.add(kept.with_more(TurnFacts(written=written, knowledge=known, remarks=(remark,) if foreign else ())))
+
+    def _issue_of(self, what: str, paths: Collection[str]) -> tuple[Entry, ...]:
+        """What a person is to know of files that commands changed and the result does not have; nothing without any."""
+        if not paths:
+            return ()
+        shown = sorted(self.tools.guard.clean(path) for path in paths)
+        more = f" and {len(shown) - FOREIGN_TOLD} more" if len(shown) > FOREIGN_TOLD else ""
+        step = self.conversation.opening.step
+        whose = f"step {step}" if step is not None else self.request.role
+        issue = f"{whose}: {what}: {', '.join(shown[:FOREIGN_TOLD])}{more}"
+        file = shown[0] if len(shown) == 1 else None
+        return entries(self.request.agent_id, datetime.now(UTC), issues=[Issue(issue=issue, file=file)])
 
     async def _without_secrets(self, changes: Sequence[Change]) -> tuple[TurnFacts, frozenset[Change]]:
         """Take back what commands wrote of secrets, and say which changes it was; a person gets to know it too."""

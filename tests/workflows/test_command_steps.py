@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from temporalio.client import WorkflowFailureError
 from baton.messages import TaskInput
 from baton.plan import DraftStep, PlanDraft
 from baton.states import TaskState
+from emulator.dialogue import Dialogue
+from emulator.reply import Block, ToolUse
 from emulator.standin import StandIn
 from tests.end_to_end.bench import Rules, commands_below, git, task
 from tests.workflows.rig import Rig, until
@@ -50,6 +53,25 @@ async def test_failures_that_nobody_takes_are_issues(rig: Rig) -> None:
     assert (result.state, result.items.unchanged, result.items.failed) == (TaskState.PARTIAL, 1, 1)
     issues = json.loads((Path(result.artifacts) / "issues.json").read_text())
     assert [issue["files"] for issue in issues if "exit code 1: broke" in issue["issue"]] == [["b.py"]]
+
+
+async def test_what_an_agents_command_did_to_others_files_is_an_issue(rig: Rig) -> None:
+    """The step is done by what it may change, and a person gets to know what its agent lost."""
+    source = rig.repository(a="x\n", b="y\n")
+
+    def removing(dialogue: Dialogue) -> Sequence[Block]:
+        if not dialogue.calls:
+            edits = [ToolUse("bash", {"command": f"echo {n} >> a.py; rm b.py"}) for n in range(2)]
+            return [*edits, ToolUse("complete_item", {"item": "a.py"})]
+        return [ToolUse("finish_step", {"status": "ok", "summary": "done"})]
+
+    with rig.api(Rules(removing)):
+        result = await rig.run(task(source, "a.py"))
+    assert result.state is TaskState.DONE
+    assert git(source, "show", f"{result.ref}:b.py") == "y\n"
+    issues = json.loads((Path(result.artifacts) / "issues.json").read_text())
+    told = [(issue["severity"], issue["issue"], issue["files"]) for issue in issues]
+    assert told == [("medium", "step 1: changes to files of others were taken back: b.py", ["b.py"])]
 
 
 async def test_a_cancelled_command_ends_and_what_was_done_stays(rig: Rig) -> None:
