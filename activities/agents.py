@@ -24,6 +24,7 @@ from activities.telemetry import working
 from activities.text_files import cut_middle
 from activities.trace import TaskTrace
 from activities.workspaces import prepare_workspace
+from baton.agent import remaining
 from baton.conversation import Opening
 from baton.facts import AgentFacts
 from baton.first_message import assignment_fields, assignment_message
@@ -69,7 +70,8 @@ class Agents:
                     assignment, asked = await self._with_context(folder, assignment, beat)
                 except ModelError as error:
                     raise error.fault.error() from error
-                inheritance = await inherit(folder, self._model, assignment.knowledge, _id(assignment), beat)
+                left = remaining(assignment.allowance, asked)
+                inheritance = await inherit(folder, self._model, assignment.knowledge, _id(assignment), beat, left)
         kind = folder.record.agent_type(assignment.agent_type)
         tools = tools_for(
             assignment.role,
@@ -174,6 +176,7 @@ class Agents:
             agent=_id(assignment),
             turn=0,
             beat=beat,
+            left=assignment.allowance,
         )
         answer = await predecessor.ask(question, "remaining work")
         whole = with_remaining_work(manifest, None if answer.is_error else answer.text)

@@ -134,7 +134,7 @@ class Calls:
             judgement = judge(call.name, arguments, await self._evidence(call, work))
             work.answer(call, judgement.text, is_error=judgement.is_error, facts=judgement.facts)
         elif call.name == "ask_predecessor":
-            answer = await self.predecessor.answer(call, work.so_far.questions)
+            answer = await self.predecessor.answer(call, work.so_far.questions, work.extra_usage)
             opening = self.conversation.opening.content
             work.noted["answered"] = answered_before(str(call.input["question"]), opening)
             work.extra_usage += answer.usage

@@ -8,9 +8,11 @@ from activities.pulse import Pulse
 from activities.short_calls import ShortCall, asked_once, short_request, submitted
 from activities.task_folder import TaskFolder
 from activities.trace import Teller
+from baton.agent import exceeded
 from baton.conversation import Response, estimated_tokens
 from baton.first_message import assignment_message
 from baton.knowledge import SHARE_FOR_REST, Entry, Knowledge, essentials, select
+from baton.messages import TurnLimits
 from baton.models import Stored
 from baton.pricing import Usage
 from baton.roles import Role
@@ -29,13 +31,18 @@ class Inheritance(Stored):
     usage: Usage = Usage()
 
 
-async def inherit(folder: TaskFolder, model: Model, knowledge: Knowledge, agent: str, beat: Pulse) -> Inheritance:
-    """The knowledge for one agent: all of it, or what is most used and most recent with the rest in short."""
+async def inherit(
+    folder: TaskFolder, model: Model, knowledge: Knowledge, agent: str, beat: Pulse, left: TurnLimits
+) -> Inheritance:
+    """The knowledge for one agent: all of it, or what is most used and most recent with the rest in short: a summary
+    where `left` allows a call for it."""
     limit_tokens = KNOWLEDGE_LIMIT_TOKENS
     selection = select(knowledge, limit_tokens)
     lines = [entry.line() for entry in selection.kept]
     if not selection.left_out:
         return Inheritance(lines=tuple(lines))
+    if exceeded(left, Usage()) is not None:
+        return Inheritance(lines=(*essentials(selection.left_out, limit_tokens), *lines))
     entries, limit = selection.left_out, int(limit_tokens * SHARE_FOR_REST)
     call = _question(folder, entries, limit, agent)
     try:

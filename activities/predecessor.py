@@ -11,7 +11,9 @@ from activities.short_calls import ShortCall, asked_once
 from activities.store import LostBlobError
 from activities.task_folder import TaskFolder
 from activities.trace import Teller
+from baton.agent import exceeded
 from baton.conversation import ToolCall, messages, user_content, with_cache_breakpoints
+from baton.messages import TurnLimits
 from baton.models import Stored
 from baton.pricing import Usage
 from baton.roles import Role
@@ -33,7 +35,7 @@ class Answer(Stored):
 @dataclass(frozen=True)
 class Predecessor:
     """The predecessor of one agent, asked within one turn of this agent. `head` is the end of the predecessor's
-    conversation, if it has one."""
+    conversation, if it has one; `left` what may be used for questions."""
 
     folder: TaskFolder
     model: Model
@@ -42,19 +44,22 @@ class Predecessor:
     agent: str
     turn: int
     beat: Pulse
+    left: TurnLimits
 
-    async def answer(self, call: ToolCall, asked_before: int) -> Answer:
+    async def answer(self, call: ToolCall, asked_before: int, spent: Usage) -> Answer:
         """The answer to one question; never an exception for what the predecessor's side lacks. Raises `ModelError`
-        while no model call may leave: it is asked again then."""
+        while no model call may leave: it is asked again then. `spent`: on questions of this turn so far."""
         question = call.input["question"]
         if asked_before >= QUESTIONS_AT_MOST:
             return _none(f"the {QUESTIONS_AT_MOST} questions to the predecessor are used up")
-        return await self.ask(question, f"answer/{call.id}")
+        return await self.ask(question, f"answer/{call.id}", spent)
 
-    async def ask(self, question: str, key: str) -> Answer:
+    async def ask(self, question: str, key: str, spent: Usage | None = None) -> Answer:
         """The answer to a question, paid for once under this key."""
         if self.head is None:
             return _none("this agent has no predecessor")
+        if (limit := exceeded(self.left, spent or Usage())) is not None:
+            return _none(limit.evidence)
         teller = Teller(self.agent, Role.EXECUTOR, self.turn, QUESTION)
         try:
             call = ShortCall(f"{self.journal_key}/{key}", teller, self._request(self.head, question))

@@ -33,6 +33,7 @@ from activities.trace import Teller, TurnTrace
 from activities.working_tree import TRAILER_AGENT, TRAILER_RESULT, TRAILER_TURN
 from activities.workspace_lock import WorkspaceLock
 from activities.workspace_tools import workspace_tools
+from baton.agent import remaining
 from baton.breakers import signs_of
 from baton.conversation import (
     Block,
@@ -229,6 +230,7 @@ class Turns:
                 agent=request.agent_id,
                 turn=request.turn,
                 beat=attempt.beat,
+                left=remaining(request.left, paid.response.usage + paid.lost),
             ),
             beat=beat,
             trace=attempt.trace,

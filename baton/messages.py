@@ -209,7 +209,7 @@ class TurnRequest(Stored):
     """Input of one turn. `head` and `commit`: where the conversation and the workspace stand.
 
     `asked_before`: how often the turn ended without an answer, because it had to wait or the model fell silent; `lost`:
-    what that cost; `waited`: before it could be asked at all.
+    what that cost; `waited`: before it could be asked at all. `left`: what the agent may still use, this turn included.
     """
 
     task_id: str
@@ -225,6 +225,7 @@ class TurnRequest(Stored):
     asked_before: int = 0
     lost: Usage = Usage()
     waited: tuple[Waited, ...] = ()
+    left: TurnLimits = TurnLimits()
 
 
 class TurnOutcome(Stored):

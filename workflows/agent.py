@@ -221,6 +221,7 @@ class AgentWorkflow:
             asked_before=self._unanswered.times,
             lost=self._unanswered.lost,
             waited=self._waited,
+            left=remaining(assignment.allowance, state.usage + state.extra_usage),
         )
         while True:
             try:

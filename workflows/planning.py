@@ -26,7 +26,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import policies
     from workflows.execution import was_cancelled
     from workflows.task_run import TaskRun
-    from workflows.versions import ROUTER
+    from workflows.versions import LIMITS_FIRST, ROUTER
 
 _SAYS = {"facts": "facts show", "model": "a small model says", "person": "a person chose", "default": "nobody was sure"}
 REPLACED = "replaced"
@@ -147,6 +147,12 @@ class Planning:
         run = self._run
         if run.input.plan is not None and not remarks:
             return await self._expanded(run.input.plan)
+        if run.limits.reason(Role.PLANNER) is not None and workflow.patched(LIMITS_FIRST):
+            run.hold_back_if_due()
+            # The router would pay for a plan that nobody may make.
+            if (limit := await run.limits.hindrance(Role.PLANNER)) is not None:
+                run.update(summary=f"no plan was made: {limit}")
+                return None
         route = await self._routed(remarks)
         while True:
             run.hold_back_if_due()

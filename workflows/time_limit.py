@@ -8,7 +8,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from baton.messages import Direction
-    from workflows.versions import LIMITS_ASK
+    from workflows.versions import LIMITS_ASK, LIMITS_FIRST
 
 if TYPE_CHECKING:
     from workflows.task_run import TaskRun
@@ -22,7 +22,9 @@ class TimeLimit:
         self._clock: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """From now on the time limit is watched."""
+        """From now on the time limit is watched; one of zero is reached at once."""
+        if self._run.opened.settings.limits.duration == timedelta() and workflow.patched(LIMITS_FIRST):
+            self._run.time_is_up = True
         self._clock = asyncio.create_task(self._end_in_time())
 
     def stop(self) -> None:

@@ -45,5 +45,8 @@ RESULT_SEEN = "result-seen"
 INTEGRATOR_CONFLICT = "integrator-conflict"
 """What the integrator did and does not merge goes to a resolver, then to a person."""
 
+LIMITS_FIRST = "limits-first"
+"""A limit that allows nothing from the start holds before the router is asked, and without waiting for a clock."""
+
 LEFT_BEHIND = "left-behind"
 """What an earlier start of a task left and does not merge is settled when its step's turn comes."""

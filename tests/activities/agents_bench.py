@@ -20,7 +20,7 @@ from activities.credentials import Credentials
 from activities.model import Model
 from activities.task_folder import TaskFolder, TaskRecord, Tasks
 from activities.turn import Turns
-from baton.agent import AgentState, Ask, Move, next_move
+from baton.agent import AgentState, Ask, Move, next_move, remaining
 from baton.chain import successor
 from baton.conversation import Notice
 from baton.manifest import HandoffReason
@@ -117,6 +117,7 @@ class Agent:
             turn=self.state.turn + 1,
             max_tokens=max_tokens,
             notices=tuple(notices),
+            left=remaining(self.assignment.allowance, self.state.usage + self.state.extra_usage),
         )
 
     async def attempt(self, request: TurnRequest, number: int = 1) -> TurnOutcome:

@@ -9,6 +9,7 @@ from activities.inheritance import KNOWLEDGE_LIMIT_TOKENS
 from baton import trace
 from baton.conversation import estimated_tokens
 from baton.knowledge import Decision, Knowledge, entries
+from baton.messages import TurnLimits
 from emulator.reply import Cut, HttpError, Reply, ToolUse
 
 FEW = Knowledge().with_entries(entries("executor-1", AT, [Decision(decision="use f-strings")], ["small steps"]))
@@ -106,3 +107,10 @@ async def test_a_failed_summary_is_asked_for_again(make_bench: MakeBench) -> Non
     assert SUMMARY in lines(bench, sibling)[0]
     told = trace.parse((bench.folder.artifacts / trace.NAME).read_text())
     assert {line.name for line in told.of("wait")} == {"quota"}
+
+
+async def test_no_summary_is_paid_for_where_nothing_is_left(make_bench: MakeBench) -> None:
+    bench = await make_bench(SUMMARISES)
+    agent = await bench.start(bench.assignment(knowledge=MANY, allowance=TurnLimits(model_calls=0)))
+    assert "decision: decision 399 " in lines(bench, agent)[-1]
+    assert (bench.statuses(), agent.state.extra_usage.model_calls) == ([], 0)

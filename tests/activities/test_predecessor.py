@@ -10,6 +10,7 @@ from test_turn_kills import Killed, arm
 from activities.predecessor import ANSWER_TOKENS, QUESTIONS_AT_MOST
 from baton.facts import TurnFacts
 from baton.manifest import HandoffReason
+from baton.messages import TurnLimits
 from baton.pricing import Usage
 from emulator.reply import Cut, HttpError, Reply, Text, Thinking
 
@@ -144,3 +145,22 @@ async def test_questions_belong_to_one_agent(make_bench: MakeBench) -> None:
     assert texts(bench.sent()[0]["content"]).count('"agent_id": "executor-2-converter~2"') >= 1
     facts = bench.folder.conversations.load(third.state.head).facts
     assert (facts.questions, TurnFacts().questions) == (1, 0)
+
+
+@pytest.mark.parametrize(("calls", "asked"), [(1, 0), (2, 1), (3, 2)])
+async def test_questions_end_with_what_is_left(make_bench: MakeBench, calls: int, asked: int) -> None:
+    question = call("ask_predecessor", question="Why f-strings?"), call("ask_predecessor", question="Why not?")
+    bench, _, agent = await successor_of(make_bench, does(*question), says("Shorter."), says("No reason."))
+    agent.assignment = agent.assignment.model_copy(update={"allowance": TurnLimits(model_calls=calls)})
+    outcome = await agent.go_on()
+    assert outcome.usage.model_calls + outcome.extra_usage.model_calls == calls
+    assert len(bench.statuses()) == 3 + asked
+
+
+async def test_a_question_without_allowance_says_why(make_bench: MakeBench) -> None:
+    bench, _, agent = await successor_of(make_bench, ASKS, says("I see."))
+    agent.assignment = agent.assignment.model_copy(update={"allowance": TurnLimits(model_calls=1)})
+    await agent.go_on()
+    await agent.turn()
+    told = bench.sent()[-1]["content"][0]
+    assert (told["is_error"], "the limit of model calls is reached" in told["content"]) == (True, True)

@@ -87,3 +87,28 @@ async def test_a_router_that_does_not_answer_leaves_it_to_the_planner(rig: Rig) 
     model = Planned(None)
     await run(rig, model, "Modernise all modules")
     assert model.planner["settings"]["mode"] == "auto"
+
+
+ZERO = ({"outputTokens": 0}, {"costUsd": 0}, {"modelCalls": 0}, {"duration": "0s"})
+
+
+@pytest.mark.parametrize("limits", ZERO, ids=str)
+async def test_where_nothing_may_be_used_the_router_is_not_asked(rig: Rig, limits: dict[str, Any]) -> None:
+    model = Planned(UNSURE)
+    with rig.api(Rules(model)) as api:
+        result = await rig.run(open_task(rig, "Modernise all modules", limits=limits, onLimit="stop"))
+        assert not [exchange.path for exchange in api.requests if exchange.path == "/v1/messages"]
+    assert (model.asked, result.usage.model_calls) == (0, 0)
+    assert "limit" in result.summary
+
+
+async def test_the_router_is_asked_after_a_raise(rig: Rig) -> None:
+    model = Planned({"mode": "parallel", "confidence": 0.9, "reason": "independent modules"})
+    with rig.api(Rules(model)):
+        handle = await rig.start(open_task(rig, "Modernise all modules", limits={"duration": "0s"}))
+        item = await attention(handle)
+        assert (item.kind, model.asked) == ("limit", 0)
+        given = {"attention_id": item.id, "choice": "raise", "comment": "1h"}
+        await handle.execute_update("answer_attention", given)
+        await handle.result()
+    assert (model.asked, model.planner["settings"]["strategy"]) == (1, "parallel")
