@@ -72,14 +72,17 @@ class LiveView:
 
 
 async def follow(task: Task, *, patient: bool, view: View) -> tuple[Look, Ending | None]:
-    """Look again and again until the task has ended; unless `patient`, also until it waits for a person (no ending)."""
+    """Look again and again until the task has ended; unless `patient`, also until it waits for a person (no ending).
+
+    Without a worker the server knows that a task waits, but not what for: then it is looked for until one is back.
+    """
     look: Look | None = None
     while True:
         look = await task.look(look)
         view.take(look)
         if look.closed:
             return look, await task.ending()
-        if not patient and look.status.state is TaskState.WAITING:
+        if not patient and look.status.state is TaskState.WAITING and look.status.attention:
             return look, None
         await asyncio.sleep(POLL_SECONDS)
 

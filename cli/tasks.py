@@ -36,6 +36,8 @@ _UPDATE_LIMIT = timedelta(seconds=8)
 _ITEMS_AT_ONCE = 500
 
 WORKER_AWAY = "the worker does not answer now; this is what was known last"
+SERVER_KNOWS = "the worker does not answer; this is what the server knows"
+WAITS_UNKNOWN = f"{SERVER_KNOWS}: it waits for a person, and what for is told when the worker is back"
 SENT_ONLY = "was sent; no worker answers now: it is taken as soon as one is back"
 """What is said of what a task could not answer."""
 SERVER_AWAY = "the Temporal server does not answer now; this is what was known last"
@@ -184,7 +186,7 @@ class Task:
             status = _with_result(status, ending.result) if ending.result else status
         if closed:
             return Look(_closed_status(status, info.status), closed=True)
-        return Look(status, hint="the worker does not answer; this is what the server knows")
+        return Look(status, hint=WAITS_UNKNOWN if status.state is TaskState.WAITING else SERVER_KNOWS)
 
 
 def unanswered(error: RPCError) -> ServiceError:

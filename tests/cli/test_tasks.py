@@ -23,16 +23,18 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from baton.messages import TaskInput
 from baton.names import BAD_INPUT, ORCHESTRATION_WORKFLOW, TASK_QUEUE
 from baton.states import TaskState
-from baton.status import Happening, TaskResult, TaskStatus
+from baton.status import AttentionItem, Happening, TaskResult, TaskStatus
 from cli import tasks
 from cli.checks import Source
 from cli.dev_server import server_binary
 from cli.exits import Refused
 from cli.following import PlainView, follow
 from cli.listing import Wanted, rows
+from cli.progress import waiting
 from cli.server import Server
 from cli.starting import Order, start
-from cli.tasks import WORKER_AWAY, Task
+from cli.tasks import WAITS_UNKNOWN, WORKER_AWAY, Task
+from cli.terminal import plain
 
 PHASE = SearchAttributeKey.for_keyword("BatonPhase")
 ATTENTION = SearchAttributeKey.for_keyword("BatonAttention")
@@ -79,10 +81,13 @@ class ScriptedWorkflow:
             raise ApplicationError("the disk is full", non_retryable=True)
         if task.task == "wait":
             workflow.upsert_search_attributes([ATTENTION.value_set("approval")])
-            self._status = self._status.model_copy(update={"state": TaskState.WAITING})
+            item = AttentionItem(
+                id="limit-1", kind="limit", question="Go on?", choices=("raise", "stop"), since=workflow.now()
+            )
+            self._status = self._status.model_copy(update={"state": TaskState.WAITING, "attention": (item,)})
             await workflow.wait_condition(lambda: bool(self._status.happenings))
         workflow.upsert_search_attributes([PHASE.value_set("done")])
-        self._status = self._status.model_copy(update={"state": TaskState.DONE, "phase": "done"})
+        self._status = self._status.model_copy(update={"state": TaskState.DONE, "phase": "done", "attention": ()})
         return TaskResult(task_id=self._status.task_id, state=TaskState.DONE, summary="all of it")
 
 
@@ -207,6 +212,27 @@ async def test_without_a_worker_the_server_tells_what_it_knows(client: Client) -
     closed = await done.look(query_limit=QUICK)
     assert closed.closed
     assert (closed.status.state, closed.status.summary) == (TaskState.DONE, "all of it")
+
+
+async def test_following_goes_on_until_the_worker_says_what_is_waited_for(client: Client) -> None:
+    async with working(client):
+        task = await started(client, "wait")
+        await follow(task, patient=False, view=PlainView(lambda _: None))
+    said: list[str] = []
+    following = asyncio.create_task(follow(task, patient=False, view=PlainView(said.append)))
+    async with asyncio.timeout(60):
+        while not said or WORKER_AWAY not in said[-1]:
+            await asyncio.sleep(0.05)
+    assert any(WAITS_UNKNOWN in line for line in said)
+    assert not following.done()
+    async with working(client), asyncio.timeout(60):
+        look, ending = await following
+    assert (ending, [item.id for item in look.status.attention]) == (None, ["limit-1"])
+    assert said[-1].endswith("waiting for a person (limit-1): Go on?")
+    assert [plain(line).strip() for line in waiting(look.status)][1:] == [
+        f'orchestrate answer {task.task_id} limit-1 raise --comment "…"',
+        f"orchestrate answer {task.task_id} limit-1 stop",
+    ]
 
 
 async def test_ids_are_free_or_refused(client: Client) -> None:
