@@ -26,7 +26,7 @@ from baton.failures import Observed, Outcome, details_of, failure_fields
 from baton.findings import SUMMARY_CHARACTERS, GateKind, GateOutcome, GateResult, GateSpec
 from baton.gate_output import found_no_tests, observe, without_colour
 from baton.missing_modules import REMEDY
-from baton.redaction import redacted
+from baton.printed_secrets import printed
 
 __all__ = ["Gates", "Runner", "discover", "masking"]
 
@@ -145,7 +145,7 @@ def masking(secrets: frozenset[str]) -> Runner:
 
     async def masked(command: str | Sequence[str], **options: Any) -> CommandResult:
         done = await run(command, **options)
-        return done.model_copy(update={"output": await asyncio.to_thread(redacted, done.output, secrets)})
+        return done.model_copy(update={"output": await asyncio.to_thread(printed, done.output, secrets)})
 
     return masked
 

@@ -8,6 +8,7 @@ from junitparser import Error, JUnitXml, JUnitXmlError, Skipped, TestCase, TestS
 from junitparser import Failure as Failed
 
 from baton.failures import TEXT_CHARACTERS, Case, Outcome, paths_in
+from baton.printed_secrets import printed
 from baton.redaction import redacted
 
 REPORT_LIMIT_BYTES = 20_000_000
@@ -48,6 +49,7 @@ def _case(case: TestCase, workspace: Path) -> Case:
             outcome = Outcome.SKIPPED
     for place in {f"{workspace}/", f"{workspace.resolve()}/"}:
         told = told.replace(place, "")
+    told = printed(told)
     name = "::".join(filter(None, (case.classname, case.name)))
     return Case(name=name, outcome=outcome, files=_files(case, told, workspace), text=told[-TEXT_CHARACTERS:])
 

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from temporalio import activity, workflow
 
-from baton.redaction import redacted
+from baton.printed_secrets import printed
 
 LONGEST_CHARACTERS = 20_000
 _turn: ContextVar[dict[str, Any] | None] = ContextVar("baton_turn", default=None)
@@ -60,7 +60,7 @@ class JsonLines(logging.Formatter):
 
     def _clean(self, text: str) -> str:
         text = text.encode("utf-8", "backslashreplace").decode()
-        return redacted(text, self._known_secrets())[:LONGEST_CHARACTERS]
+        return printed(text, self._known_secrets())[:LONGEST_CHARACTERS]
 
     def _known_secrets(self) -> Collection[str]:
         try:

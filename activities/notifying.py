@@ -18,7 +18,8 @@ from activities.credentials import Credentials
 from activities.pulse import pulse
 from activities.task_folder import Tasks
 from baton.messages import Notified, Notify
-from baton.redaction import redacted, without_secrets
+from baton.printed_secrets import printed
+from baton.redaction import without_secrets
 
 DESKTOP = "desktop"
 """The value of the setting that stands for the notifications of the system."""
@@ -63,7 +64,7 @@ class Notifying:
             return Notified(fault=f"it took longer than {TIME_LIMIT.seconds} s and was ended")
         if result.exit_code == 0:
             return Notified()
-        output = await asyncio.to_thread(redacted, result.output, secrets)
+        output = await asyncio.to_thread(printed, result.output, secrets)
         told = " ".join(output.split())[-FAULT_CHARACTERS:]
         return Notified(fault=f"it ended with {result.exit_code}" + (f": {told}" if told else ""))
 

@@ -186,7 +186,7 @@ class _Run:
         if not done.timed_out and done.exit_code == 0:
             return ""
         how = f"time limit of {COMMAND_LIMIT} reached" if done.timed_out else f"exit code {done.exit_code}"
-        output = await asyncio.to_thread(self.guard.clean, done.output.replace(f"{self.workspace}/", ""))
+        output = await self.guard.clean_printed(done.output.replace(f"{self.workspace}/", ""))
         return f"{how}: {last_lines(output) or 'no output'}"
 
     def _record(self, item: str, status: ItemStatus, note: str) -> ItemRecord:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from activities.disk_secrets import secret_files_below
 from activities.programs import capture
+from baton.printed_secrets import printed, printed_values
 from baton.redaction import MASK, is_key_file, is_secret_file, redacted, tokens_in
 from baton.secret_forms import known
 
@@ -84,6 +85,19 @@ class SecretGuard:
         """Text that can be sent and stored: valid Unicode, secrets masked."""
         return redacted(text.encode("utf-8", "replace").decode(), self._values)
 
+    async def clean_printed(self, text: str) -> str:
+        """What a command printed, `clean`, without values that only their place makes secret.
+
+        Those that stand in the workspace's commit are content: who prints a file is to see it as it is.
+        """
+        values = await asyncio.to_thread(printed_values, text)
+        harmless: set[str] = set()
+        if values:
+            output = await self._found_at(self._commit, values)
+            harmless = {line.partition("\0")[2] for line in output}
+        valid = text.encode("utf-8", "replace").decode()
+        return await asyncio.to_thread(printed, valid, self._values, harmless)
+
     def found_in(self, text: str) -> frozenset[str]:
         """The secrets that stand in a file's text: known ones, what surely is one by its form, and the mask of one."""
         return self._named_in(text) | (frozenset([MASK]) if MASK in text else frozenset())
@@ -136,14 +150,17 @@ class SecretGuard:
         self._at_base |= dict.fromkeys(secrets - self._at_base.keys(), frozenset())
         if not new:
             return
-        # On stdin: the arguments of a process can be seen by everybody on the host.
-        patterns = "\n".join(new).encode("utf-8", "surrogateescape")
-        options = ("grep", "--no-color", "-a", "-z", "-o", "-F", "-f", "-", self._base_commit)
-        output = await self._output(*options, stdin=patterns)
-        for line in output.decode("utf-8", "surrogateescape").split("\n"):
+        for line in await self._found_at(self._base_commit, new):
             place, _, secret = line.partition("\0")
             if secret in self._at_base:
                 self._at_base[secret] |= {place.removeprefix(f"{self._base_commit}:")}
+
+    async def _found_at(self, commit: str, values: Iterable[str]) -> list[str]:
+        """Where these values stand at a commit: `commit:path`, a null byte, the value."""
+        # On stdin: the arguments of a process can be seen by everybody on the host.
+        patterns = "\n".join(values).encode("utf-8", "surrogateescape")
+        options = ("grep", "--no-color", "-a", "-z", "-o", "-F", "-f", "-", commit)
+        return (await self._output(*options, stdin=patterns)).decode("utf-8", "surrogateescape").split("\n")
 
     async def _of_untracked_files(self) -> frozenset[str]:
         """The secrets of files that were there at the start and are not the repository's: ignored, or copied in."""

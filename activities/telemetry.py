@@ -20,7 +20,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusC
 from activities.task_folder import TaskFolder, UnknownTaskError
 from baton import telemetry_names as names
 from baton.pricing import Usage
-from baton.redaction import redacted
+from baton.printed_secrets import printed
 from baton.telemetry import ROOT, Attributes, Key, Span, agent_key, cache_share, known, span_id, trace_id
 from baton.traceparent import Caller, caller_of
 
@@ -52,7 +52,7 @@ class Exporting:
 
     def clean(self, text: str) -> str:
         """A text as it may be told."""
-        return redacted(text, self.secrets())
+        return printed(text, self.secrets())
 
 
 @dataclass(frozen=True)

@@ -197,7 +197,7 @@ class Tools:
         # Before the cut, which could leave half a secret; what the command itself made is known by then.
         self.guard.changed()
         await self.guard.learn()
-        output = await asyncio.to_thread(self.guard.clean, output)
+        output = await self.guard.clean_printed(output)
         cut = cut_middle(output, hint="narrow it with grep, head or tail, or write it to a file and read that")
         return ToolResult(
             content=f"{cut.text}\n{_ending(result, limit)}",

@@ -16,7 +16,7 @@ from activities.outside_parts import fill_submodules
 from activities.preparing import prepare
 from activities.sandbox import Sandbox
 from activities.task_folder import TaskFolder, sandbox_for
-from baton.redaction import redacted
+from baton.printed_secrets import printed
 from baton.run_commands import last_lines
 
 SETUP_FAILED = "SetupFailed"
@@ -55,5 +55,5 @@ async def prepare_workspace(
     if done.failure is not None:
         known |= await asyncio.to_thread(secrets_below, workspace)
         # The end says what went wrong, and must outlive those who cut what is long.
-        output = last_lines(redacted(done.output, known))[-OUTPUT_SHOWN_CHARACTERS:] or "no output"
-        raise ApplicationError(f"{redacted(done.failure, known)}: {output}", type=SETUP_FAILED, non_retryable=True)
+        output = last_lines(printed(done.output, known))[-OUTPUT_SHOWN_CHARACTERS:] or "no output"
+        raise ApplicationError(f"{printed(done.failure, known)}: {output}", type=SETUP_FAILED, non_retryable=True)

@@ -432,3 +432,20 @@ def test_junit_files_of_other_runners_are_read(tmp_path: Path) -> None:
     report.write_text("<testsuites><broken")
     assert read_cases(report, tmp_path) is None
     assert read_cases(tmp_path / "none.xml", tmp_path) is None
+
+
+async def test_a_password_that_a_gate_prints_is_in_nothing_that_it_saw(workspace, environment):
+    password = "Xk29fLqPz81mNv"
+    test = (
+        "import sys\ndef test_a():\n    secret = ''.join(['Xk29fLq', 'Pz81mNv'])\n"
+        "    print(f'connect to postgres://app:{secret}@db.internal/prod')\n"
+        '    raise ValueError(f\'refused: password={secret} and "token": "{secret}"\')\n'
+    )
+    put(workspace, {"test_a.py": test})
+    tests = await outcome("python3 -m pytest -q", workspace, environment)
+    plain = await outcome(f"echo 'error: postgres://app:{password}@db/x refused'; false", workspace, environment)
+    for result in (tests, plain):
+        assert result.outcome is GateOutcome.FAILED
+        assert password not in result.model_dump_json(exclude={"command"})
+        assert "[secret]" in result.model_dump_json()
+    assert tests.failures == ("test_a::test_a",)

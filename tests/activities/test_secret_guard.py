@@ -273,3 +273,17 @@ async def test_the_mask_of_a_secret_is_never_written_in_its_place(
     assert await tools.guard.barred_paths(["tok.txt"]) == ["tok.txt"]
     (workspace / "[secret].tsx").write_text("fine\n", encoding="utf-8")
     assert await tools.guard.barred_paths(["[secret].tsx"]) == []
+
+
+async def test_a_password_that_a_command_prints_is_masked_and_that_of_a_file_is_content(
+    place: tuple[PrivateRepository, Path],
+) -> None:
+    repository, workspace = place
+    (workspace / "test_login.py").write_text('login(password="Tr0ub4dor-and-three")\n', encoding="utf-8")
+    await repository.checkpoint(workspace, "one", {"A": "b"})
+    tools = await tools_of(place, None)
+    shown = await tools.call("bash", {"command": "cat test_login.py; printf 'password=Xk29fLq'; echo Pz81mNv"})
+    assert 'login(password="Tr0ub4dor-and-three")\npassword=[secret]' in shown.content
+    assert 'password="Tr0ub4dor-and-three"' in (await tools.call("read", {"file_path": "test_login.py"})).content
+    edit = {"file_path": "test_login.py", "old_string": "Tr0ub4dor-and-three", "new_string": "Tr0ub4dor-and-four"}
+    assert not (await tools.call("edit", edit)).is_error
