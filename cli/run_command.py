@@ -79,7 +79,9 @@ def run(
     no_integration: Annotated[
         bool, typer.Option("--no-integration", help="Merge, but let no integrator work.")
     ] = False,
-    max_cost: Annotated[str | None, typer.Option(metavar="USD", help="Stop before this is exceeded; 0: none.")] = None,
+    max_cost: Annotated[
+        str | None, typer.Option(metavar="USD", help="Stop before this is exceeded; 0 allows nothing.")
+    ] = None,
     max_output_tokens: Annotated[int | None, typer.Option(metavar="N", help="Output tokens of all agents.")] = None,
     max_duration: Annotated[str | None, typer.Option(metavar="TIME", help="Such as 90s, 15m or 2h.")] = None,
     on_limit: Annotated[
