@@ -58,7 +58,7 @@ _COMMON = frozenset((
     "localhost", "development", "production", "password", "password1", "passw0rd", "changeme", "change-me",
     "change_me", "changeit", "example", "undefined", "disabled", "required", "optional", "postgres", "postgresql",
     "mongodb", "rabbitmq", "username", "administrator", "12345678", "123456789", "1234567890", "secretkey",
-    "secret-key", "your-secret", "your-key", "your-token", "placeholder",
+    "secret-key", "your-secret", "your-key", "your-token", "placeholder", "stand-in",
 ))
 # fmt: on
 _PLACE = re.compile(

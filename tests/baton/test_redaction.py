@@ -5,7 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baton.names import task_text_fault
-from baton.redaction import MASK, is_secret_file, is_secret_name, masked_file, redacted, secret_values, secrets_of_file
+from baton.redaction import (
+    MASK,
+    is_secret_file,
+    is_secret_name,
+    is_secret_value,
+    masked_file,
+    redacted,
+    secret_values,
+    secrets_of_file,
+)
 
 
 @pytest.mark.parametrize(
@@ -128,3 +137,8 @@ def test_a_task_that_holds_a_secret_is_refused() -> None:
     assert fault is not None
     assert "ghp_a1B2…" in fault
     assert "a1B2a1B2" not in fault
+
+
+def test_the_key_of_the_stand_in_is_a_word_of_ordinary_prose() -> None:
+    assert not is_secret_value("stand-in")
+    assert is_secret_value("swordfish"), "a weak password is one all the same"

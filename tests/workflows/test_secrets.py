@@ -228,3 +228,21 @@ async def test_a_task_that_names_a_known_secret_is_refused(rig: Rig, where: str,
     told = str(getattr(failed.value.cause, "cause", failed.value.cause))
     assert f"{where} holds a value that is a secret here" in told
     assert COPIED not in told
+
+
+async def test_a_token_that_a_run_step_wrote_is_on_no_branch_and_in_the_report(rig: Rig) -> None:
+    source = project(rig)
+    write = f"{{ printf gh; printf p_; printf 'a1B2%.0s' {_NINE}; }} > r.txt; echo fine > s.txt"
+    run = STEP | {"items": [], "owns": ["r.txt", "s.txt", "k.pem"], "run": f"{write}; cp server.pem k.pem"}
+    given = task(source, "a.py").model_copy(update={"plan": PlanDraft.model_validate({"plan": [run]})})
+    with rig.api(Rules(curious)):
+        handle = await rig.start(given)
+        await handle.result()
+    published = git(source, "ls-tree", "-r", "--name-only", f"baton/{handle.id}").split()
+    assert "s.txt" in published
+    assert "r.txt" not in published
+    found = await stores(rig, handle, source)
+    assert leaks(found, [GITHUB]) == []
+    report = next(data.decode() for place, data in found.items() if place.endswith("/report.md"))
+    assert "changes that held secrets were taken back" in report
+    assert "r.txt" in report
