@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from activities import submodule_writes
 from activities.call_telemetry import tool_called
 from activities.conversations import Conversation
 from activities.known_tree import ChangeKind, KnownTree
@@ -65,6 +66,7 @@ class Work:
     extra_usage: Usage = field(default_factory=Usage)
     noted: dict[str, bool] = field(default_factory=dict)
     """What the trace tells of the current call beside its outcome."""
+    command_began: int = 0
     changed: frozenset[str] | None = None
     """What differs from where the step began; None until it is asked for, and again once a tool may have written."""
 
@@ -121,6 +123,7 @@ class Calls:
             tool_called(call, result, began, refused=refused, number=number, attempt=self.trace.attempt)
             if call.name == "bash" and self.request.role in WRITING_ROLES:
                 await self._judge_what_commands_changed(work)
+                await self._tell_what_is_in_submodules(work)
         return work
 
     async def _run_one(self, call: ToolCall, work: Work) -> None:
@@ -150,6 +153,8 @@ class Calls:
             work.changed = None
         if call.name == "bash":
             self.tree.anything_changed()
+            if await self.tools.submodules():
+                work.command_began = submodule_writes.now(self.folder.workspace(self.request.workspace))
         result = await self.tools.call(call.name, call.input)
         self.tree.wrote(result.changed_paths)
         work.noted["refused"] = result.refused
@@ -232,6 +237,21 @@ class Calls:
         kept, barred = await self._without_secrets(changes)
         written = tuple(change.path for change in changes if change not in barred)
         work.add(kept.with_more(TurnFacts(written=written, knowledge=known, remarks=(remark,) if foreign else ())))
+
+    async def _tell_what_is_in_submodules(self, work: Work) -> None:
+        """What the last command wrote where no commit of the task holds it: it stays there, and is told."""
+        workspace, submodules = self.folder.workspace(self.request.workspace), await self.tools.submodules()
+        if not submodules:
+            return
+        written = submodule_writes.written_since
+        found = await asyncio.to_thread(written, workspace, submodules, work.command_began)
+        if found:
+            named = [self.tools.guard.clean(path) for path in found]
+            remark = (
+                f"A command changed {named[0]}{_and_more(named)} in a submodule; nothing of that gets into the result."
+            )
+            known = self._issue_of("left out of the result, because it is in a submodule", found)
+            work.add(TurnFacts(knowledge=known, remarks=(remark,)))
 
     def _issue_of(self, what: str, paths: Collection[str]) -> tuple[Entry, ...]:
         """What a person is to know of files that commands changed and the result does not have; nothing without any."""

@@ -20,7 +20,7 @@ async def fill_submodules(git: Git, workspace: Path, commit: str, source: Path |
     `git` reads the repository of `commit`; `source` is the user's checkout of it. One that is there stays as it is.
     """
     missing = []
-    for path, wanted in await _submodules(git, commit):
+    for path, wanted in await submodules(git, commit):
         place, there = workspace / path, source / path if source is not None else None
         if (place / ".git").exists():
             continue
@@ -49,7 +49,7 @@ async def _check_out(there: Path, place: Path, wanted: str, environment: Mapping
 async def warnings_about(git: Git, commit: str, files: Collection[str], source: Path | None) -> list[str]:
     """A sentence for submodules that are not on this host."""
     missing = []
-    for path, wanted in await _submodules(git, commit) if ".gitmodules" in files else ():
+    for path, wanted in await submodules(git, commit) if ".gitmodules" in files else ():
         own = await _own(source / path, git.environment) if source is not None else None
         if own is None or await own.commit(wanted) is None:
             missing.append(path)
@@ -60,7 +60,7 @@ async def warnings_about(git: Git, commit: str, files: Collection[str], source: 
     return [f"{told}. To have them: git submodule update --init --recursive"]
 
 
-async def _submodules(git: Git, commit: str) -> list[tuple[str, str]]:
+async def submodules(git: Git, commit: str) -> list[tuple[str, str]]:
     """Path and commit of every submodule."""
     entries = split(await git.output("ls-tree", "-r", "-z", commit))
     links = (entry.partition(b"\t") for entry in entries if entry.startswith(b"160000 "))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from temporalio import activity
 
-from activities import commands
+from activities import commands, submodule_writes
 from activities.allowed_commands import AllowedCommands
 from activities.credentials import Credentials
 from activities.known_tree import ChangeKind
@@ -24,6 +24,7 @@ from activities.python_origin import command_environment
 from activities.repository import Change
 from activities.sandbox import Sandbox
 from activities.secret_guard import SecretGuard
+from activities.submodule_writes import submodule_paths
 from activities.task_folder import TaskFolder, Tasks, sandbox_for
 from activities.tool_result import CallRefused
 from activities.trace import TaskTrace
@@ -125,6 +126,8 @@ class _Run:
     told: CommandsRun
     records: dict[str, ItemRecord] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
+    since: int | None = None
+    """When the first command after the last checkpoint began, by the clock of files."""
 
     async def some(self) -> None:
         """All that is left, or as much as fits a slice. Raises `CallRefused` before a command that may not run."""
@@ -175,6 +178,8 @@ class _Run:
 
     async def _failure(self, command: str) -> str:
         """Why the command failed, with the end of its output; empty when it did not."""
+        if self.since is None:
+            self.since = submodule_writes.now(self.workspace)
         done = await commands.run(
             command,
             cwd=self.workspace,
@@ -197,6 +202,7 @@ class _Run:
         repository = self.folder.repository
         changes = await repository.changed_paths(self.workspace)
         taken_back = [*await self._take_back_foreign(changes), *await self._take_back_secrets(changes)]
+        taken_back += await self._in_submodules()
         since_start = await repository.changed_paths(self.workspace, self.request.start_commit)
         changed = [change.path for change in since_start]
         records = tuple(_judged(record, changed) for record in self.records.values())
@@ -224,6 +230,17 @@ class _Run:
         shown = sorted(refused)[:FOREIGN_TOLD]
         more = f" and {len(refused) - len(shown)} more" if len(refused) > len(shown) else ""
         return (f"changes to files of others were taken back: {', '.join(shown)}{more}",) if refused else ()
+
+    async def _in_submodules(self) -> tuple[str, ...]:
+        """What commands since the last checkpoint wrote where no commit of the task holds it."""
+        paths = await submodule_paths(self.folder.repository.git(), self.request.start_commit, self.workspace)
+        since, self.since = self.since, None
+        if not paths or since is None:
+            return ()
+        found = await asyncio.to_thread(submodule_writes.written_since, self.workspace, paths, since)
+        shown = ", ".join(self.guard.clean(path) for path in found[:FOREIGN_TOLD])
+        more = f" and {len(found) - FOREIGN_TOLD} more" if len(found) > FOREIGN_TOLD else ""
+        return (f"left out of the result, because it is in a submodule: {shown}{more}",) if found else ()
 
     async def _take_back_secrets(self, changes: Sequence[Change]) -> tuple[str, ...]:
         """Undo what commands wrote of secrets; says what."""

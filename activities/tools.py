@@ -7,12 +7,12 @@ that report or end an agent's work are not here: they touch no file.
 import asyncio
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-from activities import commands, file_tools
+from activities import commands, file_tools, submodule_writes
 from activities.allowed_commands import AllowedCommands
 from activities.confinement import Workspace
 from activities.outputs import Outputs, is_output
@@ -20,6 +20,7 @@ from activities.process_groups import ProcessGroup
 from activities.sandbox import Sandbox
 from activities.search import Found, Search
 from activities.secret_guard import SecretGuard, refusal
+from activities.submodule_writes import submodule_of
 from activities.text_files import cut_middle, decode
 from activities.tool_result import CallRefused, NotOwned, ToolResult
 from baton.ownership import Ownership, Refused
@@ -44,7 +45,7 @@ class Tools:
     `git` is the command that reads the workspace's repository; give it an explicit `--git-dir`, for a model's command
     may have rewritten the workspace's `.git` file. `sandbox` wraps commands; without one and unless `sandbox_mode` is
     `off`, only gate commands and what the permissions allow runs. What `guard` knows as secret is masked in every
-    result and gets into no file.
+    result and gets into no file. `submodules`: paths in which file tools write nothing.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Tools:
         git: Sequence[str] = ("git",),
         guard: SecretGuard | None = None,
         outputs: Outputs | None = None,
+        submodules: Callable[[], Awaitable[frozenset[str]]] | None = None,
     ) -> None:
         self._root = workspace
         self._files = Workspace(workspace)
@@ -79,6 +81,7 @@ class Tools:
         self._base_commit = base_commit
         self.guard = guard or SecretGuard(workspace, git=git, environment=environment, base_commit=base_commit)
         self._outputs = outputs
+        self._submodules = submodules
         self._search = Search(workspace, environment=environment, git=git, hidden=self._is_hidden)
 
     async def call(self, name: str, raw_input: object) -> ToolResult:
@@ -106,6 +109,10 @@ class Tools:
         if file is None:
             return data
         return self.guard.clean(masked_file(file.text) if is_secret_file(path) else file.text).encode()
+
+    async def submodules(self) -> frozenset[str]:
+        """Paths of the submodules that the step started with."""
+        return frozenset() if self._submodules is None else await self._submodules()
 
     async def _run(self, call: object) -> ToolResult:
         if isinstance(call, Read | Write | Append | Edit) and self._outputs is not None and is_output(call.file_path):
@@ -156,6 +163,8 @@ class Tools:
 
     async def _writable(self, tool: str, given: str) -> str:
         path = await self._permitted(tool, given)
+        if (submodule := submodule_of(path, await self.submodules() if "/" in path else ())) is not None:
+            raise CallRefused(submodule_writes.refusal(path, submodule))
         verdict = self._ownership.may_write(path, exists=self._files.exists(path))
         if isinstance(verdict, Refused):
             as_new = self._ownership.may_write(path, exists=False)

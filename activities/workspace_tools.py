@@ -1,10 +1,12 @@
 """The tools of one turn: what its agent owns, may run and sees."""
 
 from collections.abc import Callable
+from functools import partial
 
 from activities.python_origin import command_environment
 from activities.sandbox import Sandbox
 from activities.secret_guard import SecretGuard
+from activities.submodule_writes import submodule_paths
 from activities.task_folder import TaskFolder, sandbox_for
 from activities.tools import Tools
 from activities.workspace_lock import WorkspaceLock
@@ -60,6 +62,7 @@ def workspace_tools(
             readable=[folder.checkout] if folder.checkout else [],
         ),
         outputs=folder.outputs(opening.step if request.role is Role.EXECUTOR else None),
+        submodules=partial(submodule_paths, folder.repository.git(), opening.start_commit, workspace),
     )
 
 

@@ -1,13 +1,16 @@
 """Submodules and Git LFS through a whole task: agents see them, what is missing is a warning."""
 
 import hashlib
+import json
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from baton.plan import DraftStep, PlanDraft
 from baton.states import TaskState
+from baton.status import TaskResult
 from emulator.dialogue import Dialogue
 from emulator.reply import Block, ToolUse
 from tests.end_to_end.bench import Rules, git, repository, task, tree
@@ -52,6 +55,53 @@ async def test_agents_see_submodules(rig: Rig) -> None:
     assert any("not on this host: gone." in warning for warning in (await status(handle)).warnings)
     done = subprocess.run(["git", "status", "--porcelain"], cwd=source, capture_output=True, text=True, check=True)
     assert done.stdout == ""
+
+
+def writing_inside(dialogue: Dialogue) -> Sequence[Block]:
+    """Writes into submodules, filled and empty, by every means."""
+    if not dialogue.calls:
+        refused = [
+            ToolUse("write", {"file_path": "gone/new.txt", "content": "lost\n"}),
+            ToolUse("append", {"file_path": "vendor/words.txt", "content": "lost\n", "at_line": 1}),
+            ToolUse("edit", {"file_path": "vendor/words.txt", "old_string": "from", "new_string": "to"}),
+        ]
+        commands = [
+            "mkdir -p vendor/__pycache__; touch vendor/__pycache__/x",
+            "echo lost > gone/z.txt; rm vendor/words.txt",
+        ]
+        change = ToolUse("append", {"file_path": "a.py", "at_line": 1, "content": "# b\n"})
+        ran = [ToolUse("bash", {"command": command}) for command in commands]
+        return [*refused, *ran, change, ToolUse("complete_item", {"item": "a.py"})]
+    return [FINISH]
+
+
+def issues_of(result: TaskResult) -> list[str]:
+    return [issue["issue"] for issue in json.loads((Path(result.artifacts) / "issues.json").read_text())]
+
+
+async def test_nothing_is_written_into_submodules_without_a_word(rig: Rig) -> None:
+    source = with_submodules(rig)
+    with rig.api(Rules(writing_inside)) as api:
+        result = await rig.run(task(source, "a.py"))
+        said = str(api.bodies)
+    assert result.state is TaskState.DONE
+    assert git(source, "diff", "--name-only", "main", str(result.ref)) == "a.py\n"
+    for path, submodule in (("gone/new.txt", "gone"), ("vendor/words.txt", "vendor")):
+        assert f"{path} is in the submodule {submodule} and was not changed" in said
+    assert "A command changed gone/z.txt and 1 other file in a submodule" in said
+    assert issues_of(result) == [
+        "step 1: left out of the result, because it is in a submodule: gone/z.txt, vendor/",
+    ]
+
+
+async def test_what_a_command_step_writes_into_submodules_is_told(rig: Rig) -> None:
+    source = with_submodules(rig)
+    command = "echo '# b' >> {item}; echo lost > vendor/words.txt"
+    step = DraftStep(step=1, agent_type="x", description="Run it", items=("a.py",), run=command)
+    with rig.api(Rules(writing_inside)):
+        result = await rig.run(task(source).model_copy(update={"plan": PlanDraft(plan=(step,))}))
+    assert git(source, "diff", "--name-only", "main", str(result.ref)) == "a.py\n"
+    assert issues_of(result) == ["left out of the result, because it is in a submodule: vendor/words.txt"]
 
 
 def pointer(content: str) -> str:
