@@ -127,8 +127,8 @@ class TaskFolder:
 
     @property
     def artifacts(self) -> Path:
-        """The folder of the files for people."""
-        return Path(self.record.opened.artifacts)
+        """The folder of the files for people; never the current folder, where a record names none."""
+        return Path(self.record.opened.artifacts or self.path / "artifacts")
 
     @property
     def checkout(self) -> Path | None:
