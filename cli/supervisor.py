@@ -206,8 +206,9 @@ class Supervisor:
         self._keepers[Role.WORKER] = asyncio.create_task(self._keep(Role.WORKER, new))
         mark = processes.mark(new.pid)
         others = [other for other in (*self._service.draining, before) if other is not None and other != mark]
-        self._record(worker=mark, worker_code=code, draining=tuple(others))
+        # First, so that nobody sees the new worker beside the trouble of one that did not start.
         self._tell(Role.WORKER, None)
+        self._record(worker=mark, worker_code=code, draining=tuple(others))
         self._in_background(self._drain(old, before))
 
     def _beside(self, mark: ProcessMark | None, *, there: bool) -> None:
