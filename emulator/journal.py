@@ -6,6 +6,7 @@ the request in hand. Bodies are kept in memory only, for tests that run the emul
 
 import hashlib
 import json
+import time
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -17,7 +18,8 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Exchange(BaseModel):
-    """One request and what became of it. `complete`: the whole answer was handed to the connection."""
+    """One request and what became of it. `complete`: the whole answer was handed to the connection. `seconds`: from
+    the arrival of the whole request to the end of its answer."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -34,6 +36,7 @@ class Exchange(BaseModel):
     usage: dict[str, Any] | None = None
     stop_reason: str | None = None
     complete: bool = False
+    seconds: float = 0.0
     error: str | None = None
 
 
@@ -50,6 +53,7 @@ class Record:
             "body_sha256": hashlib.sha256(raw).hexdigest() if raw else None,
         }
         self.body: dict[str, Any] | None = None
+        self._began = time.monotonic()
 
     def describe(self, body: object) -> None:
         """Take over what is known of a decoded body, valid or not."""
@@ -67,6 +71,10 @@ class Record:
     def update(self, **fields: Any) -> None:
         self.fields.update(fields)
 
+    def exchange(self) -> Exchange:
+        """The exchange as it is now over."""
+        return Exchange.model_validate(self.fields | {"seconds": round(time.monotonic() - self._began, 6)})
+
 
 class Journal:
     """Appends to `file` when there is one; with `keep` also holds all exchanges, with their decoded bodies."""
@@ -82,7 +90,7 @@ class Journal:
 
     def close(self, record: Record) -> None:
         """Write the line of a request that is over."""
-        exchange = Exchange.model_validate(record.fields)
+        exchange = record.exchange()
         with self._lock:
             if self._keep:
                 self.exchanges.append(exchange)

@@ -349,6 +349,7 @@ async def test_the_journal_tells_duplicates_from_broken_and_different_turns(
     with pytest.raises(anthropic.BadRequestError):
         await ask(again, max_tokens=0)
     exchanges = read_journal(file)
+    assert all(0 < exchange.seconds < 60 for exchange in exchanges)
     assert [exchange.status for exchange in exchanges] == [200, 200, 200, 200, 400]
     assert exchanges[1].user_id == "task/one"
     assert (exchanges[1].messages, exchanges[1].max_tokens, exchanges[1].stop_reason) == (1, 4000, "end_turn")
