@@ -6,6 +6,7 @@ from typing import Any
 from baton.messages import TaskInput
 from baton.names import secret_fault
 from baton.plan import PlanDraft
+from baton.redaction import texts_of
 
 
 def given_texts(task: TaskInput) -> Iterator[tuple[str, str]]:
@@ -21,7 +22,7 @@ def plan_texts(plan: PlanDraft, name: str = "--plan") -> Iterator[tuple[str, str
     """The texts of a plan's steps. `name`: what a person calls the plan."""
     for step in plan.plan:
         for key, value in step.model_dump(mode="json").items():
-            for text in _strings(value):
+            for text in texts_of(value):
                 yield f"{name}: step {step.step}, {key}", text
 
 
@@ -31,26 +32,13 @@ def setting_texts(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if key == "gates" and isinstance(value, list):
             for gate in value:
                 name = gate.get("name", "") if isinstance(gate, Mapping) else ""
-                for text in _strings(gate):
+                for text in texts_of(gate):
                     yield f"--gate {'' if secret_fault('', str(name)) else name}".rstrip(), text
         else:
-            for text in _strings(value):
+            for text in texts_of(value):
                 yield f"the setting {key}", text
 
 
 def given_secret_fault(task: TaskInput) -> str | None:
     """Why this cannot start a task; None where no text holds a secret that shows."""
     return next((fault for where, text in given_texts(task) if (fault := secret_fault(where, text)) is not None), None)
-
-
-def _strings(value: Any) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case list() | tuple():
-            for entry in value:
-                yield from _strings(entry)
-        case dict():
-            for key, entry in value.items():
-                yield from _strings(key)
-                yield from _strings(entry)

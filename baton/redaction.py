@@ -164,7 +164,7 @@ def masked_value(value: Any, secrets: Iterable[str] = ()) -> Any:
     """A JSON value with every text in it `redacted`; the very same where none holds a secret."""
     secrets = frozenset(secrets)
     # All texts at once: there may be thousands, and hardly ever a secret in one.
-    together = "\x1f".join(_texts(value))
+    together = "\x1f".join(texts_of(value))
     return value if redacted(together, secrets) == together else _masked_value(value, secrets)
 
 
@@ -175,16 +175,18 @@ def without_secrets(value: S, secrets: Iterable[str] = ()) -> S:
     return value if masked is plain else type(value).model_validate(masked)
 
 
-def _texts(value: Any) -> Iterator[str]:
+def texts_of(value: Any) -> Iterator[str]:
+    """Every text in a JSON value, the keys of objects included."""
     match value:
         case str():
             yield value
         case list() | tuple():
             for entry in value:
-                yield from _texts(entry)
+                yield from texts_of(entry)
         case dict():
-            for entry in value.values():
-                yield from _texts(entry)
+            for key, entry in value.items():
+                yield from texts_of(key)
+                yield from texts_of(entry)
 
 
 def _masked_value(value: Any, secrets: frozenset[str]) -> Any:
