@@ -3,8 +3,8 @@
 import asyncio
 import fcntl
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 POLL_SECONDS = 0.02
@@ -25,6 +25,17 @@ async def exclusive(path: Path) -> AsyncIterator[int]:
         yield descriptor
     finally:
         # Closing frees it, unless a child still holds the same open file.
+        os.close(descriptor)
+
+
+@contextmanager
+def held(folder: Path, *, wait: bool = True) -> Iterator[None]:
+    """A folder's lock; the kernel frees it when its holder dies. BlockingIOError where another has it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+    finally:
         os.close(descriptor)
 
 

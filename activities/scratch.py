@@ -1,14 +1,13 @@
 """Temporary files of this process: in a folder of its own in the state directory, which goes with it, even when it is
 killed: the next worker removes what dead ones left."""
 
-import fcntl
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from activities.folders import remove_tree
+from activities.locking import held
 
 
 @contextmanager
@@ -17,11 +16,11 @@ def scratch(state: Path) -> Iterator[Path]:
     root = state / "scratch"
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     with ExitStack() as own:
-        with _held(root):
+        with held(root):
             for left in root.iterdir():
                 _remove_if_left(left)
             folder = Path(tempfile.mkdtemp(dir=root))
-            own.enter_context(_held(folder))
+            own.enter_context(held(folder))
         before, tempfile.tempdir = tempfile.tempdir, str(folder)
         try:
             yield folder
@@ -30,20 +29,9 @@ def scratch(state: Path) -> Iterator[Path]:
             remove_tree(folder)
 
 
-@contextmanager
-def _held(folder: Path, *, wait: bool = True) -> Iterator[None]:
-    """A folder's lock; the kernel frees it when its holder dies. BlockingIOError where another has it."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def _remove_if_left(folder: Path) -> None:
     try:
-        with _held(folder, wait=False):
+        with held(folder, wait=False):
             remove_tree(folder)
     except BlockingIOError:
         return  # its process lives
