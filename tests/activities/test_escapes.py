@@ -79,6 +79,16 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
 
 
+def committed(folder: Path) -> Path:
+    """A repository with one commit of one file."""
+    folder.mkdir()
+    (folder / "a.txt").write_text("a\n", encoding="utf-8")
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "base")
+    return folder
+
+
 @pytest.fixture(scope="module")
 def victim() -> Iterator[int]:
     """A process of the user whose environment holds a key, as the worker's does."""
@@ -95,12 +105,7 @@ async def place(tmp_path: Path) -> Place:
     if program is None:
         pytest.skip("no sandbox here")
     made = Place(tmp_path, program)
-    source = tmp_path / "source"
-    source.mkdir()
-    (source / "a.txt").write_text("a\n", encoding="utf-8")
-    git(source, "init", "-q", "-b", "main")
-    git(source, "add", "-A")
-    git(source, "commit", "-qm", "base")
+    source = committed(tmp_path / "source")
     made.bare.parent.mkdir()
     git(tmp_path, "clone", "-q", "--bare", str(source), str(made.bare))
     git(made.bare, "worktree", "add", "-q", "-b", "step-1", str(made.root))
@@ -324,12 +329,7 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 async def test_what_a_command_leaves_without_a_sandbox_does_not_take_part_in_our_git(tmp_path: Path, name: str) -> None:
     """Its next checkpoint is made, holds what it should, runs nothing, and the workspace can be brought back."""
-    source = tmp_path / "source"
-    source.mkdir()
-    (source / "a.txt").write_text("a\n", encoding="utf-8")
-    git(source, "init", "-q", "-b", "main")
-    git(source, "add", "-A")
-    git(source, "commit", "-qm", "base")
+    source = committed(tmp_path / "source")
     other = tmp_path / "other"
     other.mkdir()
     repository = PrivateRepository(tmp_path / "task")
