@@ -4,14 +4,14 @@ The invariant: a reply that is cut has used exactly its limit; one that is not c
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from emulator.cache import InputUsage
 from emulator.reply import Block, Reply, ServerToolUse, Text, Thinking, ToolUse
 from emulator.request import Request
-from emulator.signatures import mint_call_id, sign_thinking
+from emulator.signatures import canonical_prompt, mint_call_id, sign_thinking
 from emulator.tokens import JSON_BYTES, TEXT_BYTES, TOOL_USE_TOKENS, cut, dump, json_tokens, text_tokens
 
 CHUNK_TOKENS = 24
@@ -85,8 +85,9 @@ def render(reply: Reply, request: Request, body: Mapping[str, Any], charged: Inp
     room = request.card.context_tokens - charged.uncached - charged.read
     room -= charged.written_5m + charged.written_1h
     writer = _Writer(limit=min(request.max_tokens, room))
+    prompt = canonical_prompt(body)
     for index, block in enumerate(reply.blocks):
-        _write(writer, block, body, index)
+        _write(writer, block, request.model, prompt, index)
     if writer.is_cut:
         writer.used = writer.limit
         stop_reason = "max_tokens" if request.max_tokens <= room else "model_context_window_exceeded"
@@ -100,7 +101,7 @@ def render(reply: Reply, request: Request, body: Mapping[str, Any], charged: Inp
     }
     usage = {**charged.usage(), **output, "service_tier": "standard"}
     message = {
-        "id": "msg_" + mint_call_id(body, -1, "message")[6:],
+        "id": "msg_" + mint_call_id(prompt, -1, "message")[6:],
         "type": "message",
         "role": "assistant",
         "model": request.model,
@@ -127,19 +128,19 @@ def _frame(message: dict[str, Any], events: list[Event], output: Mapping[str, An
     yield Event({"type": "message_stop"})
 
 
-def _write(writer: _Writer, block: Block, body: Mapping[str, Any], index: int) -> None:
+def _write(writer: _Writer, block: Block, model: str, prompt: Sequence[str], index: int) -> None:
     match block:
         case Text(text):
             if writer.open({"type": "text", "text": ""}, 0):
                 writer.content[-1]["text"] = writer.stream(text, TEXT_BYTES, "text_delta", "text")
                 writer.close()
         case Thinking(thinking, signed):
-            _write_thinking(writer, thinking, sign_thinking(body, thinking) if signed else "")
+            _write_thinking(writer, thinking, sign_thinking(model, prompt, thinking) if signed else "")
         case ToolUse(name, value, call_id):
-            call = {"type": "tool_use", "id": call_id or mint_call_id(body, index, name), "name": name}
+            call = {"type": "tool_use", "id": call_id or mint_call_id(prompt, index, name), "name": name}
             _write_call(writer, call, value if isinstance(value, str) else dump(dict(value)))
         case ServerToolUse(value, name):
-            call_id = "srv" + mint_call_id(body, index, name)
+            call_id = "srv" + mint_call_id(prompt, index, name)
             call = {"type": "server_tool_use", "id": call_id, "name": name}
             _write_call(writer, call, dump(dict(value)))
 

@@ -7,7 +7,7 @@ The key is no secret: signatures must hold over restarts and between processes, 
 
 import hashlib
 import hmac
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from emulator.canonical import canonical_head, canonical_messages, content_blocks
@@ -17,10 +17,14 @@ from emulator.errors import invalid
 _KEY = b"emulator: not a secret, see the module docstring"
 
 
-def sign_thinking(body: Mapping[str, Any], thinking: str) -> str:
-    """The signature of a thinking block that answers the request `body`."""
-    prefix = _code([*canonical_head(body), *canonical_messages(body["messages"])])
-    return f"{body['model']}.{_code([body['model'], thinking])}.{prefix}"
+def canonical_prompt(body: Mapping[str, Any]) -> list[str]:
+    """All of a request that its answer is bound to."""
+    return [*canonical_head(body), *canonical_messages(body["messages"])]
+
+
+def sign_thinking(model: str, prompt: Sequence[str], thinking: str) -> str:
+    """The signature of a thinking block that answers a canonical prompt."""
+    return f"{model}.{_code([model, thinking])}.{_code(prompt)}"
 
 
 def verify_thinking(body: Mapping[str, Any], card: ModelCard) -> None:
@@ -32,8 +36,7 @@ def verify_thinking(body: Mapping[str, Any], card: ModelCard) -> None:
     Raises:
         ApiError: 400 that names the block whose text or prefix was changed.
     """
-    messages = body["messages"]
-    head = canonical_head(body)
+    messages, head = body["messages"], None
     for number, message in enumerate(messages):
         for index, block in enumerate(content_blocks(message["content"])):
             if block.get("type") != "thinking":
@@ -44,6 +47,7 @@ def verify_thinking(body: Mapping[str, Any], card: ModelCard) -> None:
                 raise invalid(f"{where}: Invalid `signature` in `thinking` block")
             if model != body["model"] or not card.preserved_thinking:
                 continue
+            head = canonical_head(body) if head is None else head
             if prefix_code != _code([*head, *canonical_messages(messages[:number])]):
                 raise invalid(
                     f"{where}: `thinking` blocks are bound to the conversation they were produced in; the "
@@ -51,9 +55,9 @@ def verify_thinking(body: Mapping[str, Any], card: ModelCard) -> None:
                 )
 
 
-def mint_call_id(body: Mapping[str, Any], index: int, name: str) -> str:
-    """The id of the tool call at block `index` of the answer to `body`; the same request gives the same id."""
-    nonce = _code([*canonical_head(body), *canonical_messages(body["messages"]), str(index)])[:14]
+def mint_call_id(prompt: Sequence[str], index: int, name: str) -> str:
+    """The id of the tool call at block `index` of the answer to a canonical prompt; the same prompt gives the same."""
+    nonce = _code([*prompt, str(index)])[:14]
     return f"toolu_{nonce}{_code([nonce, name])[:10]}"
 
 

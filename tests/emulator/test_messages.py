@@ -1,6 +1,7 @@
 """Answers as the real SDK receives them: cut, cached, signed, paced and broken."""
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +28,7 @@ from emulator.reply import (
     Thinking,
     ToolUse,
 )
-from emulator.server import EmulatorServer
+from emulator.server import EmulatorServer, listen
 from emulator.tokens import text_tokens
 
 Connect = Callable[[EmulatorServer], anthropic.AsyncAnthropic]
@@ -222,6 +223,14 @@ async def test_counting_is_what_a_request_is_charged(serve: Serve, connect: Conn
     counted = await client.messages.count_tokens(model="claude-sonnet-5-5", messages=ASK, tools=TOOLS, system="S")
     usage = (await ask(client, system="S")).usage
     assert counted.input_tokens == usage.input_tokens
+
+
+def test_each_piece_of_an_answer_leaves_at_once() -> None:
+    """Where a socket is not named as TCP, asyncio lets it gather small pieces: the end of an answer is held back."""
+    with listen(0) as listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.proto == socket.IPPROTO_TCP
 
 
 async def test_events_come_in_the_order_of_the_api(serve: Serve, connect: Connect) -> None:
