@@ -16,6 +16,7 @@ from pathlib import Path
 
 from activities.folders import remove_tree
 from activities.git import BlockingGit, Git, GitError, path_text, split
+from activities.inner_git import InnerGit
 from activities.known_tree import MOST_NAMED, ChangeKind, KnownTree, contents_before, parse_raw, parse_status
 from activities.refs import loose
 from activities.sealed_config import unseal
@@ -175,17 +176,21 @@ class WorkingTree:
         return new
 
     def _commit(self, git: BlockingGit, changes: Mapping[bytes, ChangeKind], last: str, message: str) -> str:
-        tree = f"{last}^{{tree}}"
-        if changes:
-            gone = [path for path, kind in changes.items() if kind is ChangeKind.DELETED]
+        inner = InnerGit.of(self.administration)
+        modified = [path for path, kind in changes.items() if kind is ChangeKind.MODIFIED]
+        if left := changes.keys() - (inner.stage(modified) if inner else ()):
+            gone = [path for path in left if changes[path] is ChangeKind.DELETED]
             if beyond := self._beyond_links(gone):
                 # Git refuses to look for them there, and need not.
                 git.output("update-index", "--force-remove", "-z", "--stdin", stdin=_lines(beyond))
             # Removals first: a folder may have become a file.
-            ordered = [*sorted({*gone} - {*beyond}), *sorted(changes.keys() - gone)]
+            ordered = [*sorted({*gone} - {*beyond}), *sorted(left.difference(gone))]
             flags = ("--add", "--remove", "--replace", "-z", "--stdin")
             git.output("update-index", *flags, stdin=_lines(ordered))
-            tree = git.text("write-tree")
+        self._remove_stale_lock_of_ref()
+        if inner and (made := inner.commit(self.ref, last, message, changed=bool(changes))) is not None:
+            return made
+        tree = git.text("write-tree") if changes else f"{last}^{{tree}}"
         new = git.text("commit-tree", tree, "-p", last, "-F", "-", stdin=message.encode())
         git.output("update-ref", "--stdin", stdin=self._moving(new, last))
         return new
@@ -247,9 +252,12 @@ class WorkingTree:
         for name in ("index.lock", "HEAD.lock"):
             (self.administration / name).unlink(missing_ok=True)
 
+    def _remove_stale_lock_of_ref(self) -> None:
+        (self.administration.parents[1] / f"{self.ref}.lock").unlink(missing_ok=True)
+
     def _moving(self, new: str, old: str) -> bytes:
         """The transaction that makes `new` the last checkpoint, for `update-ref --stdin`."""
-        (self.administration.parents[1] / f"{self.ref}.lock").unlink(missing_ok=True)
+        self._remove_stale_lock_of_ref()
         transaction = f"option no-deref\nupdate HEAD {new}\n"
         if new != old:
             transaction += f"update {self.ref} {new} {old}\n"
@@ -260,15 +268,27 @@ class WorkingTree:
         await self._synchronise_index(tree)
         named = tree.named()
         if named is None or named:
-            output = await self.git.output(*_STATUS, *map(os.fsdecode, named or ()))
-            differing = parse_status(output)
-            for path, before in contents_before(output).items():
-                if self._has_bytes_of(path, before):
-                    del differing[path]
+            differing = await self._differing(named)
             left_out = {path: why for path, kind in differing.items() if (why := self._why_not(path, kind))}
             found = {path: kind for path, kind in differing.items() if path not in left_out}
             tree.listed(found, left_out, named)
         return tree.found or {}
+
+    async def _differing(self, named: Sequence[bytes] | None) -> dict[bytes, ChangeKind]:
+        """What differs on disk from the index, of these paths or of all."""
+        sure = await asyncio.to_thread(self._compared, named) if named else {}
+        found = {path: ChangeKind.MODIFIED for path, differs in sure.items() if differs}
+        left = [path for path in named or () if path not in sure]
+        if named and not left:
+            return found
+        output = await self.git.output(*_STATUS, *map(os.fsdecode, left))
+        unchanged = [path for path, before in contents_before(output).items() if self._has_bytes_of(path, before)]
+        return found | {path: kind for path, kind in parse_status(output).items() if path not in unchanged}
+
+    def _compared(self, paths: Sequence[bytes]) -> dict[bytes, bool]:
+        """Whether these differ from the index, where it needs no git to be sure of it."""
+        inner = InnerGit.of(self.administration)
+        return inner.compared(paths) if inner else {}
 
     def _has_bytes_of(self, path: bytes, blob: str) -> bool:
         """Whether a file has the very bytes of an object: nobody wrote it, attributes that came later convert it."""

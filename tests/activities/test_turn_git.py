@@ -45,17 +45,17 @@ async def begun(make_bench: MakeBench, *replies: Any) -> tuple[Bench, Agent]:
     return bench, agent
 
 
-async def test_a_turn_of_file_tools_starts_five_gits_and_one_that_reads_two(
-    make_bench: MakeBench, asked: Calls
-) -> None:
-    _, agent = await begun(make_bench, does(EDIT, DONE), does(call("read", file_path="src/b.py")))
+async def test_a_turn_of_file_tools_starts_no_git_but_for_new_files(make_bench: MakeBench, asked: Calls) -> None:
+    new = call("write", file_path="src/new.py", content="N = 1\n")
+    _, agent = await begun(make_bench, does(EDIT, DONE), does(call("read", file_path="src/b.py")), does(new))
     asked()
     outcome = await agent.turn()
     assert [record.item for record in outcome.items] == ["src/a.py"]
-    assert asked() == ["status", "update-index", "write-tree", "commit-tree", "update-ref"]
     await agent.turn()
-    assert asked() == ["commit-tree", "update-ref"]
-    assert agent.commits()[-1].endswith("turn 3")
+    assert asked() == []
+    await agent.turn()
+    assert asked() == ["status", "update-index"]
+    assert agent.commits()[-1].endswith("turn 4")
 
 
 async def test_first_turns_reset_nothing_where_the_workspace_is_vouched_for(
@@ -79,7 +79,7 @@ async def test_a_turn_with_a_command_looks_at_everything_once(make_bench: MakeBe
     bench, agent = await begun(make_bench, does(call("bash", command=command), DONE))
     asked()
     await agent.turn()
-    listed = ["read-tree", "status", "checkout-index", "update-index", "write-tree", "commit-tree", "update-ref"]
+    listed = ["read-tree", "status", "checkout-index", "update-index"]
     assert asked() == listed
     changed = git(
         bench.folder.repository.path, "diff", "--name-status", agent.assignment.start_commit, agent.state.commit
