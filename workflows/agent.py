@@ -57,7 +57,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import policies
     from workflows.failures import lost_in, reason_of, type_of
     from workflows.provider_pause import ProviderPause, pause_of
-    from workflows.versions import LIMITS_ASK
+    from workflows.versions import LIMITS_ASK, TOLD_ASIDE
     from workflows.waits import waited
 
 EVENT_INTERVAL = timedelta(seconds=30)
@@ -96,6 +96,7 @@ class AgentWorkflow:
         self._held: str | None = None
         self._paused = assignment.paused
         self._last_event: datetime | None = None
+        self._telling: asyncio.Task[None] | None = None
         self._provider = ProviderPause()
         self._unanswered = Unanswered()
         self._waited: tuple[Waited, ...] = ()
@@ -201,7 +202,7 @@ class AgentWorkflow:
         self._state = AgentState(
             head=opened.head, commit=opened.commit, extra_usage=opened.usage, inherited=opened.knowledge
         )
-        await self._tell(self._event("started"))
+        await self._tell_aside(self._event("started"))
 
     async def _turn(self, ask: Ask) -> AgentResult | None:
         """One turn, or a wait for the provider instead; a result when this conversation cannot go on and nobody may
@@ -254,7 +255,7 @@ class AgentWorkflow:
         self._answers = tuple([await self._answer(question) for question in outcome.asked])
         is_first = request.turn == 1
         if is_first or self._last_event is None or workflow.now() - self._last_event >= EVENT_INTERVAL:
-            await self._tell(self._event())
+            await self._tell_aside(self._event())
         return None
 
     async def _stalled(self, error: ActivityError) -> AgentResult | None:
@@ -427,8 +428,26 @@ class AgentWorkflow:
             return event
         return event.model_copy(update={"doing": told(pause), "paused_until": pause.until})
 
+    async def _tell_aside(self, event: AgentEvent) -> None:
+        """Tell the parent and go on; what is told next waits for this."""
+        if workflow.info().parent is not None and workflow.patched(TOLD_ASIDE):
+            await self._told()
+            self._telling = asyncio.create_task(self._signal(event))
+        else:
+            await self._tell(event)
+
     async def _tell(self, event: AgentEvent) -> None:
         """Tell the parent. An agent that was started on its own has none and tells nobody."""
+        await self._told()
+        await self._signal(event)
+
+    async def _told(self) -> None:
+        """What was told aside is over."""
+        if (telling := self._telling) is not None:
+            await workflow.wait_condition(telling.done)
+            self._telling = None
+
+    async def _signal(self, event: AgentEvent) -> None:
         self._last_event = workflow.now()
         workflow.set_current_details(f"**{event.agent_id}** {event.kind} {event.detail}")
         if workflow.info().parent is None:

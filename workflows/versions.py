@@ -48,5 +48,8 @@ INTEGRATOR_CONFLICT = "integrator-conflict"
 LIMITS_FIRST = "limits-first"
 """A limit that allows nothing from the start holds before the router is asked, and without waiting for a clock."""
 
+TOLD_ASIDE = "told-aside"
+"""An agent goes on while its parent is told how it stands."""
+
 LEFT_BEHIND = "left-behind"
 """What an earlier start of a task left and does not merge is settled when its step's turn comes."""
