@@ -4,7 +4,9 @@ Only names decide which files are read; links are never followed, so nothing out
 """
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from baton.redaction import is_key_file, is_secret_file, secrets_of_file
@@ -12,6 +14,29 @@ from baton.redaction import is_key_file, is_secret_file, secrets_of_file
 FOLDERS_AT_MOST = 600
 FILE_LIMIT_BYTES = 1_000_000
 _PASSED_OVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", ".tox", "target", "dist", "build"})
+
+
+@dataclass
+class DiskSecrets:
+    """What is known of the secrets that lie in a workspace (`inside`, by file; None: nobody looked) and outside where
+    its commands can read. It holds until something may have written there: looking takes long in a large repository."""
+
+    inside: dict[str, frozenset[str]] | None = None
+    outside: frozenset[str] = frozenset()
+
+    def look(self, root: Path, readable: Iterable[Path]) -> None:
+        """Look in the workspace and in the folders outside. Blocks."""
+        self.outside = frozenset().union(*secret_files_below(*readable).values())
+        self.inside = {os.path.relpath(path, root): values for path, values in secret_files_below(root).items()}
+
+    def wrote(self, paths: Iterable[str]) -> None:
+        """These paths were written, and nothing else."""
+        if any(is_secret_file(path) or is_key_file(path) for path in paths):
+            self.forget()
+
+    def forget(self) -> None:
+        """Anything may have been written."""
+        self.inside = None
 
 
 def secrets_below(*roots: Path | None) -> frozenset[str]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from activities.disk_secrets import DiskSecrets
 from activities.git import split
 
 MOST_NAMED = 100
@@ -41,10 +42,12 @@ class KnownTree:
     start: str = ""
     changed_since_start: dict[bytes, ChangeKind] = field(default_factory=dict)
     changed_twice: set[bytes] = field(default_factory=set)
+    secrets: DiskSecrets = field(default_factory=DiskSecrets)
 
     def wrote(self, paths: Iterable[str]) -> None:
         """These paths, relative to the workspace and without links, may have changed."""
         for path in paths:
+            self.secrets.wrote([path])
             if os.path.basename(path).startswith(".git"):  # noqa: PTH119 (a path of git, not of this system)
                 # Rules of what is ignored or converted: other files may count now, or count no more.
                 self.anything_changed()
@@ -53,6 +56,7 @@ class KnownTree:
     def anything_changed(self) -> None:
         """A command ran: any file may have changed, the index too."""
         self.found, self.index = None, ()
+        self.secrets.forget()
 
     def about(self, commit: str) -> None:
         """The last checkpoint is `commit`: what is known of another one is worth nothing."""

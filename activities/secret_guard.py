@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from activities.disk_secrets import secret_files_below
+from activities.disk_secrets import DiskSecrets
 from activities.programs import capture
 from baton.printed_secrets import printed, printed_values
 from baton.redaction import MASK, is_key_file, is_secret_file, redacted, tokens_in
@@ -30,7 +30,8 @@ class SecretGuard:
     """Secrets around one workspace, for one turn or one attempt.
 
     `git` reads the workspace's repository (with an explicit `--git-dir`). `base_commit` is where the step began,
-    `commit` the checkpoint that the workspace stands at now. `readable` are folders outside that commands can read.
+    `commit` the checkpoint that the workspace stands at now. `readable` are folders outside that commands can read;
+    `disk` is what is known of both already.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class SecretGuard:
         commit: str = "HEAD",
         credentials: Iterable[str] = (),
         readable: Iterable[Path] = (),
+        disk: DiskSecrets | None = None,
     ) -> None:
         self._root = root
         self._git = (*git, *_SAFE_GIT)
@@ -51,10 +53,10 @@ class SecretGuard:
         self._commit = commit
         self._outside = frozenset(credentials)
         self._readable = tuple(readable)
+        self._disk = disk or DiskSecrets()
         self._at_start: dict[str, frozenset[str]] | None = None
         self._values = self._outside
         self._by_form: frozenset[str] = frozenset()
-        self._unread = True
         self._at_base: dict[str, frozenset[str]] = {}
         self._untracked: frozenset[str] | None = None
 
@@ -63,23 +65,23 @@ class SecretGuard:
         """Every secret that is known by now."""
         return self._values
 
+    def wrote(self, paths: Iterable[str]) -> None:
+        """These files of the workspace were written, and nothing else: `learn` looks again where it has to."""
+        self._disk.wrote(paths)
+
     def changed(self) -> None:
         """Something may have been written to the disk: `learn` looks again."""
-        self._unread = True
+        self._disk.forget()
 
     async def learn(self) -> None:
         """Know what lies on disk now, and do not forget what lay there: a command may print a file and remove it."""
-        if not self._unread:
-            return
-        self._unread = False
-        await asyncio.to_thread(self._learn)
-
-    def _learn(self) -> None:
-        found = secret_files_below(self._root)
+        if self._disk.inside is None:
+            await asyncio.to_thread(self._disk.look, self._root, self._readable)
+        inside = self._disk.inside or {}
         if self._at_start is None:
-            self._outside = self._outside.union(*secret_files_below(*self._readable).values())
-            self._at_start = {os.path.relpath(path, self._root): values for path, values in found.items()}
-        self._values = self._values.union(self._outside, *found.values())
+            self._at_start = inside
+        self._outside |= self._disk.outside
+        self._values = self._values.union(self._outside, *inside.values())
 
     def clean(self, text: str) -> str:
         """Text that can be sent and stored: valid Unicode, secrets masked."""

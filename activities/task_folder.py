@@ -4,6 +4,7 @@ Everything Baton keeps of a task is below this folder; removing it removes the t
 """
 
 import os
+from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -21,6 +22,7 @@ from baton.layout import RECORD, task_folder, task_lock
 from baton.messages import OpenedTask, TaskInput
 from baton.models import Stored
 from baton.names import task_id_fault
+from baton.ownership import Ownership
 from baton.plan import Plan
 from baton.settings import PermissionRules
 
@@ -58,6 +60,8 @@ class TaskFolder:
         self.conversations = Conversations(self.store)
         self.repository = PrivateRepository(path)
         self.state = StateFile(path, self.store)
+        self.ownerships: OrderedDict[str, tuple[Plan, Ownership]] = OrderedDict()
+        """What agents may change, by whose it is, with the plan that says so; kept from turn to turn."""
         self._record: TaskRecord | None = None
         self._plan: Plan | None = None
 
@@ -162,7 +166,9 @@ class Tasks:
         """The folder of a task, existing or not. ValueError for a malformed id, so that no path can lead elsewhere."""
         if (fault := task_id_fault(task_id)) is not None:
             raise ValueError(fault)
-        return self._known.setdefault(task_id, TaskFolder(task_folder(self.state, task_id)))
+        if (known := self._known.get(task_id)) is None:
+            known = self._known.setdefault(task_id, TaskFolder(task_folder(self.state, task_id)))
+        return known
 
     def lock_path(self, task_id: str) -> Path:
         """The lock for making and removing a task's folder; beside it, since the folder itself comes and goes."""

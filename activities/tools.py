@@ -98,8 +98,7 @@ class Tools:
             result = await self._run(parsed)
         except CallRefused as refused:
             result = ToolResult(content=str(refused), is_error=True, refused=isinstance(refused, NotOwned))
-        if result.changed_paths:
-            self.guard.changed()
+        self.guard.wrote(result.changed_paths)
         whole = None if result.whole is None else await asyncio.to_thread(self.guard.clean, result.whole)
         return result.model_copy(update={"content": self.guard.clean(result.content), "whole": whole})
 

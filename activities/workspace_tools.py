@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from activities.disk_secrets import DiskSecrets
 from activities.python_origin import command_environment
 from activities.sandbox import Sandbox
 from activities.secret_guard import SecretGuard
@@ -17,6 +18,9 @@ from baton.permissions import Permissions
 from baton.roles import WRITING_ROLES, Role
 from baton.schedule import others_paths
 
+OWNERSHIPS_KEPT = 32
+"""Of agents at work: each has thousands of paths of others where a plan has thousands of items."""
+
 
 def workspace_tools(
     folder: TaskFolder,
@@ -26,8 +30,10 @@ def workspace_tools(
     sandbox: Sandbox | None,
     secrets: tuple[str, ...],
     on_output: Callable[[], None] | None = None,
+    disk: DiskSecrets | None = None,
 ) -> Tools:
-    """The tools for one turn of the agent that `opening` describes. `on_output`: told when a command prints."""
+    """The tools for one turn of the agent that `opening` describes. `on_output`: told when a command prints. `disk`:
+    what is known of the secrets there."""
     record = folder.record
     settings = record.opened.settings
     workspace = folder.workspace(request.workspace)
@@ -60,6 +66,7 @@ def workspace_tools(
             commit=request.commit or opening.start_commit,
             credentials=secrets,
             readable=[folder.checkout] if folder.checkout else [],
+            disk=disk,
         ),
         outputs=folder.outputs(opening.step if request.role is Role.EXECUTOR else None),
         submodules=partial(submodule_paths, folder.repository.git(), opening.start_commit, workspace),
@@ -73,6 +80,12 @@ def ownership_of(folder: TaskFolder, request: TurnRequest, opening: Opening) -> 
     plan = folder.plan
     if opening.step is None or plan is None:
         return Ownership(items=opening.owned, owns=opening.owns)
-    also = opening.also_owned
-    others = others_paths(plan.plan, opening.step, (*opening.owned, *also))
-    return Ownership(items=opening.owned, owns=opening.owns, also=also, others=others)
+    known = folder.ownerships.pop(opening.user_id, None)
+    if known is None or known[0] is not plan:
+        also = opening.also_owned
+        others = others_paths(plan.plan, opening.step, (*opening.owned, *also))
+        known = plan, Ownership(items=opening.owned, owns=opening.owns, also=also, others=others)
+    folder.ownerships[opening.user_id] = known
+    while len(folder.ownerships) > OWNERSHIPS_KEPT:
+        folder.ownerships.popitem(last=False)
+    return known[1]

@@ -89,6 +89,8 @@ def _complete_item(arguments: dict[str, Any], evidence: Evidence) -> Judgement:
 
 def has_diff(item: str, changed: Collection[str]) -> bool:
     """Whether the item, or a path in its folder with its stem, is among the changed ones."""
+    if item in changed:
+        return True
     own = Ownership(items=(item,))
     return any(isinstance(own.may_write(path, exists=True), Allowed) for path in changed)
 

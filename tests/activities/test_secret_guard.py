@@ -2,10 +2,12 @@
 
 import base64
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from activities.disk_secrets import DiskSecrets
 from activities.repository import PrivateRepository
 from activities.secret_guard import SecretGuard
 from activities.tools import Tools
@@ -104,6 +106,34 @@ async def test_a_file_tool_refuses_to_write_a_secret(
         assert REFUSED[name] not in result.content
         assert result.changed_paths == ()
     assert (place[1] / "a.py").read_text("utf-8") == "x = 1\n"
+
+
+async def test_the_disk_is_looked_at_anew_after_a_command_and_a_secret_file_only(
+    place: tuple[PrivateRepository, Path], checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looking takes long in a large repository, and the file tools tell what they write."""
+    looked: list[Path] = []
+
+    def look(disk: DiskSecrets, root: Path, readable: Iterable[Path]) -> None:
+        looked.append(root)
+        original(disk, root, readable)
+
+    original = DiskSecrets.look
+    monkeypatch.setattr(DiskSecrets, "look", look)
+    tools = await tools_of(place, checkout)
+    for number in range(3):
+        await tools.call("write", {"file_path": f"n{number}.py", "content": "n = 1\n"})
+        assert await tools.guard.barred_paths([f"n{number}.py"]) == []
+    assert len(looked) == 1
+    await tools.call("write", {"file_path": ".env.local", "content": "OWN_TOKEN=a-value-of-its-own-7a\n"})
+    shown = await tools.call("read", {"file_path": "n1.py"})
+    assert len(looked) == 2
+    (checkout / ".env").write_text("NEW_PASSWORD=put-there-in-between-9b\n", encoding="utf-8")
+    shown = await tools.call("bash", {"command": f"cat {checkout}/.env .env.local"})
+    assert "put-there-in-between-9b" not in shown.content
+    assert "a-value-of-its-own-7a" not in shown.content
+    refused = await tools.call("write", {"file_path": "n0.py", "content": "p = 'put-there-in-between-9b'\n"})
+    assert refused.is_error
 
 
 async def test_a_secret_in_two_halves_is_refused_when_it_is_whole(
