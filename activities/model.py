@@ -16,9 +16,10 @@ from typing import Any
 
 import anthropic
 import httpx2
-from anthropic.types import RawContentBlockDelta, RawMessageStreamEvent
+from anthropic import AsyncStream
+from anthropic.types import Message, RawContentBlockDelta, RawMessageStreamEvent
 from anthropic.types import Usage as RawUsage
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from activities.call_telemetry import model_called
 from activities.errors import ModelFault
@@ -71,7 +72,7 @@ class ModelRequest:
     effort: str | None = None
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of the SDK's `messages.create`."""
+        """The fields of the request's body, without `stream`."""
         arguments: dict[str, Any] = {
             "model": self.model,
             "max_tokens": self.max_tokens,
@@ -84,6 +85,11 @@ class ModelRequest:
         if self.effort:
             arguments["output_config"] = {"effort": self.effort}
         return arguments
+
+    def body(self) -> bytes:
+        """The body of the streamed request. The SDK would copy the whole conversation piece by piece before it writes
+        it as JSON, with the event loop stopped for longer each turn."""
+        return to_json({**self.arguments(), "stream": True})
 
 
 @dataclass(frozen=True)
@@ -175,8 +181,13 @@ class Model:
         """Collect one stream in its place. Raises `ModelError` when it did not come to its end."""
         collected.began = datetime.now(UTC)
         try:
-            async with await client.messages.create(
-                **request.arguments(), stream=True, timeout=self._timeout
+            async with await client.post(
+                "/v1/messages",
+                content=request.body(),
+                options={"timeout": self._timeout},
+                cast_to=Message,
+                stream=True,
+                stream_cls=AsyncStream[RawMessageStreamEvent],
             ) as stream:
                 collected.request_id = stream.response.headers.get("request-id")
                 await place.accepted(left_of(stream.response.headers))

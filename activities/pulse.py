@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from temporalio import activity
 
 BEAT_SECONDS = 1.0
+FIRST_BEAT_SECONDS = 2.0
+"""Most activities are over before anybody could look."""
 MODEL = "model"
 """What the heartbeat of a turn says while its model answers."""
 
@@ -59,12 +61,12 @@ async def pulse(doing: str = "") -> AsyncIterator[Pulse]:
     current = Pulse(doing)
 
     async def beat() -> None:
-        # Not at once: most activities are over before anybody could look.
+        await asyncio.sleep(FIRST_BEAT_SECONDS)
         while True:
-            await asyncio.sleep(BEAT_SECONDS)
             activity.heartbeat(
                 {"doing": current.doing, "tokens": current.tokens, "silent_seconds": current.silent_seconds}
             )
+            await asyncio.sleep(BEAT_SECONDS)
 
     task = asyncio.create_task(beat())
     try:

@@ -66,9 +66,10 @@ class Store:
 
     def enter(self, key: str, data: bytes) -> bytes:
         """Write a journal entry; returns the entry that holds, which is an earlier one where there is one."""
+        digest = hashlib.sha256(data).hexdigest().encode()
         while (known := self.entry(key)) is None:
-            digest = hashlib.sha256(data).hexdigest().encode()
-            write_atomically(self._entry_path(key), digest + b"\n" + data, replace=False)
+            if write_atomically(self._entry_path(key), digest + b"\n" + data, replace=False):
+                return data
         return known
 
     def _blob_path(self, name: str) -> Path:
@@ -114,8 +115,9 @@ class PayloadStorage(StorageDriver):
         return Store(folder if task_id_fault(folder.name) is None else self._folder)
 
 
-def write_atomically(path: Path, data: bytes, *, replace: bool) -> None:
-    """Write a file that appears whole or not at all; one that is there stays unless it may be replaced."""
+def write_atomically(path: Path, data: bytes, *, replace: bool) -> bool:
+    """Write a file that appears whole or not at all; one that is there stays unless it may be replaced. Whether it is
+    ours now."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
     temporary = Path(name)
@@ -124,11 +126,11 @@ def write_atomically(path: Path, data: bytes, *, replace: bool) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        is_ours = replace or _link_first(temporary, path)
         if replace:
             temporary.replace(path)
-        else:
-            _link_first(temporary, path)
         _sync_folder(path.parent)
+        return is_ours
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -141,12 +143,13 @@ def _holds(path: Path, data: bytes) -> bool:
         return False
 
 
-def _link_first(temporary: Path, path: Path) -> None:
+def _link_first(temporary: Path, path: Path) -> bool:
     """Give the file its name unless somebody was first."""
     try:
         os.link(temporary, path)
     except FileExistsError:
-        return
+        return False
+    return True
 
 
 def _sync_folder(folder: Path) -> None:

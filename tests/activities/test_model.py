@@ -1,8 +1,10 @@
 """One streamed call through the real SDK: what counts as a response, and what every broken stream is told as."""
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 
 import anthropic
@@ -47,6 +49,13 @@ def model_of(
 def asking(model: str = MODEL, max_tokens: int = 4_000) -> ModelRequest:
     messages = [{"role": "user", "content": [{"type": "text", "text": "Go."}]}]
     return ModelRequest(model=model, system="s", tools=(TOOL,), messages=messages, max_tokens=max_tokens, user_id="t/a")
+
+
+def test_the_body_is_what_was_asked_with_streaming() -> None:
+    odd = "“quoted” \\ \u2028 \x00 日本 \U0001f600"
+    request = replace(asking(), messages=[{"role": "user", "content": [{"type": "text", "text": odd}]}], effort="low")
+    assert json.loads(request.body()) == {**request.arguments(), "stream": True}
+    assert odd in json.loads(request.body())["messages"][0]["content"][0]["text"]
 
 
 async def respond(
