@@ -188,6 +188,8 @@ class Agents:
         A chain begins where its assignment says, and a successor where its predecessor ended: what else is on the
         branch comes from a chain of an earlier run, or from turns that a reset took back, and is put aside.
         """
+        if await _may_come_later(folder, assignment):
+            return assignment.start_commit
         is_new = not folder.workspace(assignment.workspace).is_dir()
         branch = assignment.workspace if assignment.role in WRITING_ROLES else None
         workspace = await folder.repository.open_workspace(assignment.workspace, assignment.start_commit, branch)
@@ -201,6 +203,21 @@ class Agents:
         if tree is not None:
             folder.repository.keep_tree(workspace, commit, tree)
         return commit
+
+
+async def _may_come_later(folder: TaskFolder, assignment: Assignment) -> bool:
+    """Whether the first turn may make the workspace while its model answers: nothing but files at a commit is needed,
+    and what the model is told first needs none of them."""
+    settings = folder.record.opened.settings
+    if assignment.generation > 1 or settings.setup or settings.copy_files or folder.checkout is None:
+        return False
+    if not folder.repository.is_unknown(assignment.workspace):
+        return False
+    try:
+        await folder.repository.read_file(assignment.start_commit, ".gitmodules", limit_bytes=1)
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _owned(folder: TaskFolder, assignment: Assignment) -> tuple[tuple[str, ...], tuple[str, ...]]:

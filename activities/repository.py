@@ -111,6 +111,10 @@ class PrivateRepository:
         await self._open(path, ref, at_commit)
         return path
 
+    def is_unknown(self, name: str) -> bool:
+        """Whether there is neither a workspace of this name nor a branch that it would begin at."""
+        return not self.workspace_path(name).exists() and not self._may_have(f"refs/heads/{name}")
+
     async def close_workspace(self, name: str) -> None:
         """Remove the workspace; its branch stays, a throwaway one's checkpoints go."""
         path = self.workspace_path(name)

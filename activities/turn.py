@@ -147,7 +147,16 @@ class Turns:
     async def _transact(self, attempt: _Attempt) -> TurnOutcome:
         conversation = attempt.folder.conversations.load(attempt.request.head)
         begun = attempt.folder.store.entry(f"{attempt.key}/response") is not None
-        paid = await self._response(attempt, conversation)
+        making = asyncio.create_task(_workspace_of(attempt))
+        try:
+            paid = await self._response(attempt, conversation)
+        except asyncio.CancelledError:
+            making.cancel()
+            raise
+        finally:
+            # Also when the model failed: the next attempt needs it.
+            await asyncio.wait({making})
+        await making
         if (applied := await _already_applied(attempt, begun=begun)) is not None:
             return _outcome(applied, paid.seconds)
         return _outcome(await self._apply(attempt, conversation, paid), paid.seconds)
@@ -215,8 +224,10 @@ class Turns:
         """Run the calls, store the node, make the checkpoint."""
         folder, request, opening = attempt.folder, attempt.request, conversation.opening
         secrets, beat = self._credentials.secrets(), attempt.beat
-        tools = workspace_tools(folder, request, opening, attempt.lock, self._sandbox, secrets, beat.report_sign)
         tree = folder.repository.tree_after(folder.workspace(request.workspace), request.head, request.commit)
+        tools = workspace_tools(
+            folder, request, opening, attempt.lock, self._sandbox, secrets, beat.report_sign, tree.secrets
+        )
         runner = Calls(
             folder=folder,
             request=request,
@@ -263,18 +274,23 @@ class Turns:
         return _Applied(head=head, commit=commit, node=node)
 
 
+async def _workspace_of(attempt: _Attempt) -> None:
+    """Have the workspace there, while the model answers: the first turn makes it, and one that was deleted is made
+    again."""
+    branch = attempt.request.workspace if attempt.writes else None
+    await attempt.folder.repository.open_workspace(attempt.request.workspace, attempt.request.commit, branch)
+
+
 async def _already_applied(attempt: _Attempt, *, begun: bool) -> _Applied | None:
     """This very turn, when an earlier attempt died after its checkpoint.
 
     Otherwise the workspace is brought back to where the turn starts when its tools may have run (`begun`: it has its
-    response since before; or another run began it, of which this process would know nothing); one that was deleted is
-    made again.
+    response since before; or another run began it, of which this process would know nothing).
     """
     folder, request = attempt.folder, attempt.request
-    branch = request.workspace if attempt.writes else None
-    workspace = await folder.repository.open_workspace(request.workspace, request.commit, branch)
     if not attempt.writes:
         return None
+    workspace = folder.workspace(request.workspace)
     moved = await folder.repository.last_checkpoint(workspace) != request.commit
     if moved and (applied := await _checkpointed(attempt, workspace)) is not None:
         return applied

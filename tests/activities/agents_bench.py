@@ -35,7 +35,7 @@ from baton.messages import (
     TurnRequest,
 )
 from baton.plan import PlanStep
-from baton.roles import Role, agent_id
+from baton.roles import WRITING_ROLES, Role, agent_id
 from baton.settings import Settings
 from emulator.reply import Reply, ScriptedModel, Text, ToolUse
 from emulator.request import Request
@@ -104,6 +104,13 @@ class Agent:
     @property
     def workspace(self) -> Path:
         return self.bench.folder.workspace(self.assignment.workspace)
+
+    async def furnished(self) -> "Agent":
+        """The agent with its workspace, which its first turn would make otherwise."""
+        writes = self.assignment.role in WRITING_ROLES
+        name, start = self.assignment.workspace, self.state.commit
+        await self.bench.folder.repository.open_workspace(name, start, name if writes else None)
+        return self
 
     def request(self, max_tokens: int = 4_000, notices: Sequence[Notice] = ()) -> TurnRequest:
         """The next turn, as the workflow asks for it."""

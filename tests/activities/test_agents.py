@@ -61,6 +61,40 @@ async def test_a_lost_conversation_is_replaced_by_what_the_workflow_knows(
     assert bench.statuses() == [200, 200]
 
 
+async def test_the_first_turn_makes_the_workspace_while_its_model_answers(make_bench: MakeBench) -> None:
+    bench = await make_bench(WORKS)
+    agent = await bench.start()
+    assert not agent.workspace.exists()
+    assert agent.state.commit == agent.assignment.start_commit
+    await agent.go_on()
+    assert (agent.workspace / "src/a.py").read_text() == "A = 2\n"
+
+
+async def test_a_workspace_that_needs_more_than_its_files_is_made_before_the_model_is_asked(
+    make_bench: MakeBench,
+) -> None:
+    bench = await make_bench(WORKS)
+    record = bench.folder.record
+    settings = record.opened.settings.model_copy(update={"setup": ("echo made > tool.cfg",)})
+    opened = record.opened.model_copy(update={"settings": settings})
+    bench.folder.write_record(record.model_copy(update={"opened": opened}))
+    agent = await bench.start()
+    assert (agent.workspace / "tool.cfg").read_text() == "made\n"
+    assert bench.statuses() == []
+
+
+async def test_a_branch_that_is_there_already_is_looked_at_before_the_model_is_asked(make_bench: MakeBench) -> None:
+    """What a chain of an earlier run left on it is put aside."""
+    bench = await make_bench(WORKS, WORKS)
+    earlier = await bench.start()
+    await earlier.go_on()
+    await bench.folder.repository.close_workspace("step-2")
+    bench.restart()
+    agent = await bench.start(bench.assignment(generation=1), run_id="another")
+    assert agent.state.commit == agent.assignment.start_commit
+    assert (agent.workspace / "src/a.py").read_text() == "A = 1\n"
+
+
 async def test_a_workspace_deleted_by_hand_comes_back(make_bench: MakeBench) -> None:
     bench = await make_bench(WORKS, says("Hm."), says("Hm."))
     agent = await bench.start()

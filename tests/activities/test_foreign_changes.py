@@ -12,7 +12,7 @@ FOREIGN = "echo spoiled > docs/guide.md; echo mine >> src/a.py; echo new > src/n
 
 async def test_foreign_changes_of_a_command_are_restored_and_told(make_bench: MakeBench) -> None:
     bench = await make_bench(does(call("bash", command=FOREIGN)), says("noted"))
-    agent = await bench.start()
+    agent = await (await bench.start()).furnished()
     before = {name: (agent.workspace / name).read_text() for name in ("docs/guide.md",)}
     outcome = await agent.turn()
     assert {name: (agent.workspace / name).read_text() for name in before} == before

@@ -203,7 +203,7 @@ async def test_a_refusal_stops_the_agent(make_bench: MakeBench) -> None:
 async def test_after_a_broken_call_the_same_request_is_made_once_more(make_bench: MakeBench, fault: Fault) -> None:
     writes: list[Block] = [Text("I write."), call("write", file_path="src/a.py", content="A = 2\n")]
     bench = await make_bench(Reply(writes, fault=fault), Reply(writes), says("Next."))
-    agent = await bench.start()
+    agent = await (await bench.start()).furnished()
     request = agent.request()
     with pytest.raises(ApplicationError) as caught:
         await agent.attempt(request)
@@ -363,7 +363,7 @@ async def test_a_reader_works_on_when_its_workspace_was_deleted(make_bench: Make
     planner = bench.assignment(
         role=Role.PLANNER, name="planner", workspace="plan", step=None, items=(), survey="two files"
     )
-    agent = await bench.start(planner)
+    agent = await (await bench.start(planner)).furnished()
     for path in sorted(agent.workspace.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     agent.workspace.rmdir()
@@ -394,7 +394,7 @@ async def test_the_conversation_only_grows_and_is_read_from_the_cache(make_bench
 
 async def test_heartbeats_say_what_is_done_and_how_far_it_is(make_bench: MakeBench) -> None:
     slow = Reply([Text("word " * 500), call("bash", command="sleep 1.2")])
-    bench = await make_bench(slow, tokens_per_second=250)
+    bench = await make_bench(slow, tokens_per_second=180)
     agent = await bench.start()
     await agent.go_on()
     told = [(beat["doing"], beat["tokens"]) for beat in bench.heartbeats]

@@ -246,6 +246,7 @@ async def test_cancelled_while_the_response_waits_for_a_thread(make_bench: MakeB
 
 async def test_a_command_left_running_by_a_killed_process_is_ended(make_bench: MakeBench) -> None:
     bench, agent = await undisturbed(make_bench)
+    await agent.furnished()
     environment = {**ENVIRONMENT, TAG_VARIABLE: "left-over"}
     left = subprocess.Popen(["sleep", "600"], start_new_session=True, env=environment, cwd=agent.workspace)
     try:
@@ -273,6 +274,7 @@ asyncio.run(main())
 async def test_a_git_that_outlives_a_killed_process_is_waited_for(make_bench: MakeBench, tmp_path: Path) -> None:
     """It still writes in the workspace: nobody may take its lock of the index away."""
     bench, agent = await undisturbed(make_bench)
+    await agent.furnished()
     slow, seen = tmp_path / "programs" / "git", tmp_path / "seen"
     slow.parent.mkdir()
     slow.write_text(
