@@ -15,8 +15,9 @@ from emulator.journal import read_journal
 from tests.end_to_end.bench import Bench, run
 
 ANSWER_SECONDS = 1.0
-TURNS, LONG_LIFE = 20, 60
-"""Turns of an agent; a whole budget is more like the second, where the start and the end of a task weigh less."""
+TURNS, LONG_LIFE = 20, 120
+"""Turns of an agent. A budget of 32 000 tokens lasts for hundreds of turns of 1 s, so the second is more like it; in
+the first the start and the end of a task weigh most."""
 GOALS = {8: 1.05}
 CHAIN, CHAIN_TURNS = 5, 3
 
@@ -26,7 +27,7 @@ async def measure(bench: Bench, folder: Path) -> list[Row]:
     rows = []
     for agents in (1, 8, 30):
         rows += await _side_by_side(bench, folder / f"agents-{agents}", agents, TURNS)
-    rows += (await _side_by_side(bench, folder / "long-life", 8, LONG_LIFE))[:3]
+    rows += (await _side_by_side(bench, folder / "long-life", 8, LONG_LIFE))[:4]
     return [*rows, await _dependants(bench, folder / "chain")]
 
 
@@ -38,8 +39,8 @@ async def _side_by_side(bench: Bench, folder: Path, agents: int, turns: int) -> 
         result = await run(await bench.client(), given, f"bench-parallel-{agents}-{turns}")
         wall = time.monotonic() - started
     assert (result.state, result.items.changed) == (TaskState.DONE, agents * turns), result
-    critical = model.longest_life
-    ratio, working = wall / critical, model.seconds / critical
+    critical, set_time = _model_time(journal), model.longest_life
+    ratio = wall / critical
     goal = GOALS.get(agents)
     what = f"{agents} agent{'s' * (agents > 1)}{f' of {turns} turns' if turns != TURNS else ''}"
     return [
@@ -49,21 +50,23 @@ async def _side_by_side(bench: Bench, folder: Path, agents: int, turns: int) -> 
             f"at most {goal}" if goal else "",
             ratio <= goal if goal else None,
         ),
-        Row(f"{what}, against all that the stand-in took, its reading included", _answered(journal, wall)),
-        Row(f"{what}, first call to last answer", f"{model.seconds:.1f} s: {working:.2f}"),
+        Row(f"{what}, first call to last answer", f"{model.seconds:.1f} s: {model.seconds / critical:.2f}"),
+        Row(
+            f"{what}, against the set time of the answers", f"{wall:.1f} s for {set_time:.1f} s: {wall / set_time:.2f}"
+        ),
         Row(f"{what}, from start to first call, from last answer to end", _edges(model, started, wall)),
         Row(f"{what}, most memory", _memory(use)),
         Row(f"{what}, processor time per turn", _processor(use, agents * turns)),
     ]
 
 
-def _answered(journal: Path, wall: float) -> str:
-    """The critical path as a client sees it: each answer from the arrival of its request to its last byte."""
+def _model_time(journal: Path) -> float:
+    """The critical path: the model time of the agent that needed most, as a client sees it, each answer from the
+    arrival of its request to its last byte. No schedule can be faster."""
     lives: dict[str, float] = defaultdict(float)
     for exchange in read_journal(journal):
         lives[exchange.user_id or ""] += exchange.seconds
-    critical = max(lives.values())
-    return f"{wall:.1f} s for {critical:.1f} s: {wall / critical:.2f}"
+    return max(lives.values())
 
 
 def _edges(model: Paced, started: float, wall: float) -> str:
