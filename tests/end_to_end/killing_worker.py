@@ -14,13 +14,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pygit2
+
 import worker
 from activities.conversations import Conversations
 from activities.model import Model, ModelRequest
 from activities.repository import PrivateRepository
 from activities.store import Store
 from activities.tools import Tools
-from activities.working_tree import WorkingTree
 from baton.conversation import Turn
 
 TURN = 2
@@ -125,8 +126,8 @@ POINTS: dict[str, Callable[[Killer], None]] = {
     "during-tool": Killer.within_command,
     "before-node": lambda killer: killer.before(Conversations, "add", _node),
     "before-checkpoint": lambda killer: killer.before(PrivateRepository, "checkpoint", _trailers),
-    # The first commit of a workspace moves its ref in turn 1, the second in turn 2.
-    "within-checkpoint": lambda killer: killer.before(WorkingTree, "_moving", lambda *_: next(_moves) == TURN),
+    # The first checkpoint moves HEAD in turn 1, the second in turn 2; the ref, which is the truth, would be next.
+    "within-checkpoint": lambda killer: killer.after(pygit2.Repository, "set_head", lambda *_: next(_moves) == TURN),
     "after-checkpoint": lambda killer: killer.after(PrivateRepository, "checkpoint", _trailers),
     "after-outcome": lambda killer: killer.after(Store, "enter", _entry("outcome")),
 }
