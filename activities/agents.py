@@ -130,16 +130,16 @@ class Agents:
                 # The branch has everything; with many shards the files of all of them would not fit a disk.
                 await folder.repository.close_workspace(assignment.workspace)
         manifest = complete(_handing(request), facts, changed, corrections)
-        trace.write(
-            "ended",
-            agent=_id(assignment),
-            role=assignment.role,
-            step=assignment.step.step if assignment.step else None,
-            turn=request.turns,
-            outcome=str(request.reason),
-            successor=manifest.to_agent.id if manifest.to_agent else "",
-        )
         if not request.evidence:
+            trace.write(
+                "ended",
+                agent=_id(assignment),
+                role=assignment.role,
+                step=assignment.step.step if assignment.step else None,
+                turn=request.turns,
+                outcome=str(request.reason),
+                successor=manifest.to_agent.id if manifest.to_agent else "",
+            )
             await asyncio.to_thread(agent_ended, folder, _ending(request, manifest.to_agent))
         file = None
         unfinished = request.successor or request.reason is not HandoffReason.SUBTASK_COMPLETE

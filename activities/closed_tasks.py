@@ -1,8 +1,9 @@
 """Tasks whose workflow ended without telling it: terminated, timed out, broken off, or forgotten by the server.
 
 Nothing of ours runs when that happens. So the worker looks now and then, and first when it starts, for tasks of this
-host whose end nobody told, asks the server how each stands, and tells the end of those that are over: the last line
-of the trace, the spans that are missing, the timeline. A task that is resumed later ends once more.
+host whose end nobody told, asks the server how each stands, and tells the end of those that are over: the agents that
+were at work, the last line of the trace, the spans that are missing, the timeline. A task that is resumed later ends
+once more.
 """
 
 import asyncio
@@ -39,9 +40,13 @@ async def tell_end(folder: TaskFolder, closed: Closed, key: str = "") -> None:
 
     `key`: of the journal's entry that settles it, where it is not the run's own.
     """
+    lost: dict[str, datetime] = {}
     if folder.artifacts.is_dir():
-        TaskTrace(folder).write("closed", name=folder.record.run_id, outcome=closed.how, **closed.fields)
-    await asyncio.to_thread(lambda: task_ended(folder, folder.state.current(), closed))
+        trace = TaskTrace(folder)
+        lost = await asyncio.to_thread(trace.lost_agents, closed.at if closed.broken_off else None)
+        trace.begin()
+        trace.write("closed", name=folder.record.run_id, outcome=closed.how, **closed.fields)
+    await asyncio.to_thread(lambda: task_ended(folder, folder.state.current(), closed, lost))
     await delivered()
     await asyncio.to_thread(folder.store.enter, key or _key(folder), closed.how.encode())
 
@@ -99,11 +104,11 @@ class ClosedTasks:
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
-            return Closed(FORGOTTEN, await asyncio.to_thread(_last_sign, folder))
+            return Closed(FORGOTTEN, await asyncio.to_thread(_last_sign, folder), broken_off=True)
         if found.status is None or found.status in _GOES_ON:
             return None
         how = found.status.name.lower()
-        return Closed(_OUR_WORDS.get(how, how), found.close_time)
+        return Closed(_OUR_WORDS.get(how, how), found.close_time, broken_off=True)
 
     def _is_settled(self, folder: TaskFolder) -> bool:
         try:

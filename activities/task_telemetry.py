@@ -22,9 +22,9 @@ from baton.pricing import Usage
 from baton.progress import Progress
 from baton.states import TaskState
 from baton.telemetry import ROOT, Attributes, Event, Span, agent_key, known, span_id, usage_attributes
+from baton.trace import LOST
 
 PATHS_TOLD = 50
-LOST = "lost"
 _LINES = {
     "merge": names.MERGE,
     "gate": names.GATE,
@@ -63,10 +63,11 @@ class AgentEnding:
 
 @dataclass(frozen=True)
 class Closed:
-    """How a task ended (`done`, `terminated` …), and when; None: now."""
+    """How a task ended (`done`, `terminated` …), and when; None: now. `broken_off`: in the middle of its work."""
 
     how: str
     at: datetime | None = None
+    broken_off: bool = False
 
     @property
     def fields(self) -> dict[str, str]:
@@ -143,17 +144,23 @@ def agent_ended(folder: TaskFolder, end: AgentEnding) -> None:
         count(names.HANDOFF_COUNT, known(REASON=str(end.reason)))
 
 
-def task_ended(folder: TaskFolder, progress: Progress | None, closed: Closed | None = None) -> None:
+def task_ended(
+    folder: TaskFolder,
+    progress: Progress | None,
+    closed: Closed | None = None,
+    lost: Mapping[str, datetime] | None = None,
+) -> None:
     """The task ended: agents whose end nobody told, its waits, and its own span, which is the root of all.
 
-    `progress`: what is known of the task, if anything; `closed`: how it ended, where it did not get to say so itself.
+    `progress`: what is known of the task, if anything; `closed`: how it ended, where it did not get to say so itself;
+    `lost`: when agents that nobody closed were lost, as far as it is known.
     A task that is resumed ends again: its root is told again.
     """
     place = place_of(folder)
     if place is None:
         return
     ended = (closed and closed.at) or datetime.now(UTC)
-    began = _tell_lost_agents(folder, place, ended)
+    began = _tell_lost_agents(folder, place, ended, lost or {})
     attributes = known(OPERATION=names.INVOKE_WORKFLOW, WORKFLOW_NAME=names.SCOPE, TASK=place.task)
     events: list[Event] = []
     error = ""
@@ -216,14 +223,15 @@ def _tell_waits(folder: TaskFolder, place: Place, progress: Progress) -> list[Ev
     return events
 
 
-def _tell_lost_agents(folder: TaskFolder, place: Place, ended: datetime) -> datetime:
+def _tell_lost_agents(folder: TaskFolder, place: Place, ended: datetime, when: Mapping[str, datetime]) -> datetime:
     """Tell agents that were never closed; returns when the first of them began, else now."""
     earliest = ended
     for file in sorted((folder.path / "telemetry").glob("*.json")):
         if (lost := _read(file)) is not None:
             attributes = _agent(place, lost.role, lost.step, lost.model, lost.agent) | known(REASON=LOST)
             name = f"{names.INVOKE_AGENT} {lost.role}"
-            tell(place, ROOT, Span(name, agent_key(lost.agent), lost.began, ended, attributes, error=LOST))
+            end = when.get(lost.agent, ended)
+            tell(place, ROOT, Span(name, agent_key(lost.agent), lost.began, end, attributes, error=LOST))
             earliest = min(earliest, lost.began)
         file.unlink(missing_ok=True)
     return earliest

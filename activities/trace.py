@@ -26,7 +26,7 @@ from activities.telemetry import measure_wait, place_of
 from baton.conversation import Response
 from baton.messages import Waited
 from baton.telemetry import known
-from baton.trace import NAME
+from baton.trace import LOST, NAME, unended
 
 ONCE_FOR_AN_ACTIVITY = frozenset(("merge", "gate", "command"))
 """What an activity's later attempt tells of these is the same thing once more."""
@@ -84,14 +84,30 @@ class TaskTrace:
                 if self._place is not None and not again:
                     measure_wait(seconds, known(WAIT_REASON=wait.reason))
 
+    def lost_agents(self, at: datetime | None) -> dict[str, datetime]:
+        """Tell the end of agents that nobody closed: then, or where None is given when they were last heard of.
+        Returns by agent when it was lost; told again, it is the same."""
+        text = self._text()
+        found = {}
+        for last in unended(text):
+            found[last.agent] = last.at if at is None or last.kind == "ended" else max(at, last.at)
+            if last.kind != "ended":
+                when = found[last.agent].astimezone(UTC).isoformat(timespec="milliseconds")
+                who = {"agent": last.agent, "role": last.role, "step": last.step, "turn": last.turn}
+                self.write("ended", **who, at=when, seconds=0.0, outcome=LOST)
+        return found
+
     def holds(self, name: str) -> bool:
         """Whether a line with this name in it is there."""
+        return f'"{name}"' in self._text()
+
+    def _text(self) -> str:
         if self._path is None:
-            return False
+            return ""
         try:
-            return f'"{name}"' in self._path.read_text(encoding="utf-8", errors="replace")
+            return self._path.read_text(encoding="utf-8", errors="replace")
         except OSError:
-            return False
+            return ""
 
 
 @dataclass(frozen=True)

@@ -14,18 +14,19 @@ from baton.models import Stored
 
 KINDS = frozenset(("model", "tool", "started", "ended", "merge", "gate", "foreign", "command", "wait", "closed"))
 NAME = "trace.jsonl"
+LOST = "lost"
+"""How an agent ended whose end nobody told: its chain, or the whole task, was broken off."""
 
 
 class TraceLine(Stored):
     """One line. `at` is its end; `seconds` how long it took; which other fields are set depends on `kind`.
 
-    `started`, `ended`: an agent's beginning and end (`successor` names who goes on). `model`, `tool`: calls of a turn;
-    `name` names a model call beside the turns; `call` counts the tool calls of a turn from 1; `input` and `error` are
-    fingerprints. `foreign`: a command had changed files of others (`paths`), which were restored. `merge`, `gate`: what
-    the task does beside its agents. `activity` names the one that told: what its next
-    attempt tells is the same. `command`: commands of a step without agents, `calls`
-    in all. `wait`: what waited for `name` (slot, merge_queue, quota). `closed`: the task's end (`outcome`) of the run
-    `name`.
+    `started`, `ended`: an agent's beginning and end (`successor` names who goes on; an `outcome` of `lost`: nobody
+    closed it). `model`, `tool`: calls of a turn; `name` names a model call beside the turns; `call` counts the tool
+    calls of a turn from 1; `input` and `error` are fingerprints. `foreign`: a command had changed files of others
+    (`paths`), which were restored. `merge`, `gate`: what the task does beside its agents. `activity` names the one that
+    told: what its next attempt tells is the same. `command`: commands of a step without agents, `calls` in all. `wait`:
+    what waited for `name` (slot, merge_queue, quota). `closed`: the task's end (`outcome`) of the run `name`.
     """
 
     kind: str
@@ -91,6 +92,28 @@ def parse(text: str) -> Trace:
             told.pop(key, None)
             told[key] = line
     return Trace(lines=tuple(sorted(told.values(), key=lambda line: line.at)), unreadable=unreadable)
+
+
+def unended(text: str) -> tuple[TraceLine, ...]:
+    """In the text of `trace.jsonl`, the last line of each agent that began and came to no end of its own.
+
+    Of one that was found lost before it is the line that says so. Lines stand in the order in which they were told.
+    """
+    began: set[str] = set()
+    last: dict[str, str] = {}
+    for row in text.split("\n"):
+        try:
+            told = json.loads(row)
+            kind, agent, outcome = told["kind"], str(told["agent"]), told.get("outcome")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            continue
+        if kind == "ended" and outcome != LOST:
+            last.pop(agent, None)
+        elif kind == "started" or (agent in began and kind != "wait"):
+            # Also after its end: a reset has it go on.
+            began.add(agent)
+            last[agent] = row
+    return tuple(line for line in map(_line, last.values()) if line is not None)
 
 
 def _line(row: str) -> TraceLine | None:

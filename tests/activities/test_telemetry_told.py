@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -93,7 +93,7 @@ def test_a_terminated_agent_leaves_no_orphan_and_content_is_masked(tmp_path: Pat
         line_written(
             place_of(folder), {"at": NOW.isoformat(), "seconds": 1, "kind": "gate", "name": "g", "outcome": "failed"}
         )
-        task_ended(folder, None)
+        task_ended(folder, None, lost={"executor-2": NOW + timedelta(seconds=9)})
     assert here() is None
     ids = {span.span_id: span for span in collected.spans}
     (root,) = [span for span in ids.values() if not span.parent_span_id]
@@ -102,6 +102,7 @@ def test_a_terminated_agent_leaves_no_orphan_and_content_is_masked(tmp_path: Pat
         attributes(span.attributes)["gen_ai.agent.name"]: span for span in ids.values() if "invoke_agent" in span.name
     }
     assert attributes(agents["executor-2"].attributes)["error.type"] == "lost"
+    assert agents["executor-2"].end_time_unix_nano - agents["executor-2"].start_time_unix_nano == 9_000_000_000
     assert {event.name for event in agents["executor-1"].events} == {"baton.decision", "baton.handoff"}
     tools = [attributes(span.attributes) for span in ids.values() if span.name == "execute_tool edit"]
     assert {told["error.type"] for told in tools} == {"ownership_refused"}

@@ -69,6 +69,35 @@ def test_lines_are_in_order_of_time_and_broken_ones_are_counted() -> None:
 @given(st.text(max_size=200))
 def test_any_text_can_be_read(text: str) -> None:
     trace.parse(text)
+    trace.unended(text)
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(), st.text(), st.lists(st.text())), max_size=4))
+def test_any_values_can_be_read(values: list[object]) -> None:
+    text = json.dumps(dict(zip(("kind", "agent", "at", "outcome"), values, strict=False)))
+    trace.parse(text)
+    trace.unended(text)
+
+
+def test_who_began_and_came_to_no_end_of_its_own_is_known_by_its_last_line() -> None:
+    text = (
+        line("started", 1, agent="a", role="executor", step=1)
+        + line("started", 1, agent="b", role="executor", step=2)
+        + line("started", 1, agent="c", role="reviewer")
+        + model(2, "a")
+        + model(3, "b")
+        + model(3, "router")
+        + line("ended", 4, agent="a", outcome="subtask_complete")
+        + line("wait", 5, agent="b", name="quota")
+        + line("ended", 6, agent="c", outcome="lost")
+        + '{"kind": "model", "agent'
+    )
+    assert [(last.agent, last.kind, (last.at - BEGIN).seconds) for last in trace.unended(text)] == [
+        ("b", "model", 3),
+        ("c", "ended", 6),
+    ]
+    # A reset has an agent go on after its end.
+    assert {last.agent for last in trace.unended(text + "\n" + model(7, "a"))} == {"a", "b", "c"}
 
 
 def facts(text: str, **more: str) -> Any:

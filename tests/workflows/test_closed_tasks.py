@@ -29,6 +29,11 @@ def finishes(dialogue: Dialogue) -> Sequence[Block]:
     ]
 
 
+def asks(dialogue: Dialogue) -> Sequence[Block]:
+    """A planner that waits for an answer."""
+    return [ToolUse("ask_user", {"question": "Which one?", "options": ["this", "that"]})]
+
+
 def closed(folder: Path) -> list[str]:
     """How the trace says that the task ended; each line as it was written."""
     rows = [json.loads(row) for row in (folder / trace.NAME).read_text().splitlines()]
@@ -57,6 +62,26 @@ async def test_a_terminated_task_gets_its_last_line_and_its_timeline_once(rig: R
         (line,) = trace.parse((artifacts / trace.NAME).read_text()).of("closed")
         assert line.at == (await handle.describe()).close_time.replace(microsecond=line.at.microsecond)
         assert "terminated" in (artifacts / "timeline.html").read_text()
+
+
+async def test_an_agent_at_work_when_its_task_is_terminated_is_told_ended_once(rig: Rig) -> None:
+    with rig.api(Rules(asks)):
+        handle = await rig.start(task(rig.repository(a="a\n"), "a.py").model_copy(update={"plan": None}))
+        await attention(handle)
+        artifacts = rig.folder_of(handle.id).artifacts
+        agent = next(line.agent for line in trace.parse((artifacts / trace.NAME).read_text()).of("started"))
+        await handle.terminate("no more")
+        for _ in range(2):
+            await ClosedTasks(rig.tasks, rig.client).look()
+        at = (await handle.describe()).close_time
+    told = trace.parse((artifacts / trace.NAME).read_text())
+    (ended,) = told.of("ended")
+    assert (ended.agent, ended.role, ended.step, ended.outcome) == (agent, "planner", None, "lost")
+    assert abs((ended.at - at).total_seconds()) < 1
+    assert (artifacts / trace.NAME).read_text().count('"ended"') == 1
+    page = (artifacts / "timeline.html").read_text()
+    assert '<span class="ending' in page
+    assert "lost" in page
 
 
 async def test_a_task_that_ends_by_itself_says_so_itself(rig: Rig) -> None:
