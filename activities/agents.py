@@ -107,9 +107,7 @@ class Agents:
         head = await asyncio.to_thread(folder.conversations.start, opening)
         gaps = _gaps(assignment, datetime.now(UTC))
         step = assignment.step.step if assignment.step else None
-        trace.waited(
-            assignment.waited, again=activity.info().attempt > 1, agent=_id(assignment), role=assignment.role, step=step
-        )
+        trace.waited(assignment.waited, agent=_id(assignment), role=assignment.role, step=step)
         trace.write("started", agent=_id(assignment), role=assignment.role, step=step, model=assignment.model)
         usage = inheritance.usage + asked
         return OpenedAgent(head=head, commit=commit, usage=usage, knowledge=gaps, generation=number)
@@ -252,6 +250,7 @@ def _ending(request: CloseAgent, successor: ToAgent | None) -> AgentEnding:
         usage=request.usage,
         records=request.records,
         knowledge=request.knowledge,
+        run=activity.info().workflow_run_id or "",
     )
 
 

@@ -73,7 +73,7 @@ def tool_called(call: ToolCall, result: Block, began: datetime, *, refused: bool
         error = "ownership_refused" if refused else "tool_error"
     span = Span(
         f"{names.EXECUTE_TOOL} {call.name}",
-        ("tool", place.agent, place.turn, number, attempt),
+        ("tool", place.agent, place.turn, number, place.work, attempt),
         began,
         ended,
         attributes,

@@ -50,7 +50,7 @@ class Merging:
         folder = self._tasks.folder(request.task_id)
         async with pulse("merging"), folder.locked("result"):
             trace = TaskTrace(folder)
-            trace.waited(request.waited, again=activity.info().attempt > 1, step=request.step)
+            trace.waited(request.waited, step=request.step)
             step = "integration" if request.step is None else str(request.step)
             # A first attempt finds what the task knows, or what a reset left behind; a later one perhaps its own merge.
             if request.onto and activity.info().attempt == 1:

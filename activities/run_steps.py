@@ -69,7 +69,7 @@ class RunSteps:
         folder.require()
         trace = TaskTrace(folder)
         where = {"agent": request.agent_id, "role": "run", "step": request.step.step}
-        trace.waited(request.waited, again=activity.info().attempt > 1, **where)
+        trace.waited(request.waited, **where)
         async with pulse("preparing the workspace") as beat, folder.locked(request.workspace) as lock:
             workspace = await folder.repository.open_workspace(
                 request.workspace, request.start_commit, request.workspace

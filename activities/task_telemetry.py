@@ -1,18 +1,20 @@
 """The spans around the calls: agents, merges, gates, waits, and the task itself.
 
-An agent's beginning is a file in the task's folder until its span is told; agents that nobody closed (their chain was
-terminated) are told at the end of the task. So no call is left without its parents once a task has ended.
+An agent's beginning is a file in the task's folder, which has another name once its span is told; agents that nobody
+closed (their chain was terminated) are told at the end of the task. So no call is left without its parents once a task
+has ended. What is told again has the same beginning, and is measured once.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from activities.store import write_atomically
 from activities.task_folder import TaskFolder
-from activities.telemetry import Place, count, measure, measure_wait, place_of, tell
+from activities.telemetry import Place, count, is_first, measure, measure_wait, place_of, tell
 from baton import telemetry_names as names
 from baton.knowledge import Entry
 from baton.ledger import ItemRecord
@@ -21,7 +23,7 @@ from baton.models import Stored
 from baton.pricing import Usage
 from baton.progress import Progress
 from baton.states import TaskState
-from baton.telemetry import ROOT, Attributes, Event, Span, agent_key, known, span_id, usage_attributes
+from baton.telemetry import ROOT, Attributes, Event, Span, agent_key, known, usage_attributes
 from baton.trace import LOST
 
 PATHS_TOLD = 50
@@ -33,6 +35,7 @@ _LINES = {
     "wait": names.WAIT,
 }
 PERSON = "person"
+_TOLD = ".told"
 
 
 class AgentBeginning(Stored):
@@ -47,7 +50,8 @@ class AgentBeginning(Stored):
 
 @dataclass(frozen=True)
 class AgentEnding:
-    """What is known of an agent when it ends. `successor`: who goes on; empty where nobody does."""
+    """What is known of an agent when it ends. `successor`: who goes on; empty where nobody does. `run`: of its
+    workflow; what another run did after a reset is done again."""
 
     agent: str
     role: str
@@ -59,6 +63,7 @@ class AgentEnding:
     usage: Usage
     records: tuple[ItemRecord, ...] = ()
     knowledge: tuple[Entry, ...] = ()
+    run: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,10 @@ def line_written(place: Place | None, line: Mapping[str, Any]) -> None:
 def agent_began(folder: TaskFolder, beginning: AgentBeginning) -> None:
     """Keep an agent's beginning until its end; the first of several attempts counts."""
     place = place_of(folder, beginning.agent)
-    if place is not None and not (file := _file(folder, place)).exists():
+    if place is None:
+        return
+    file = _file(folder, place)
+    if not file.exists() and not _told(file).exists():
         write_atomically(file, beginning.model_dump_json().encode(), replace=True)
 
 
@@ -121,7 +129,7 @@ def agent_ended(folder: TaskFolder, end: AgentEnding) -> None:
     if place is None:
         return
     file, ended = _file(folder, place), datetime.now(UTC)
-    beginning = _read(file)
+    beginning = _read(file) or _read(_told(file))
     done = [record for record in end.records if record.status.finished]
     attributes = _agent(place, end.role, end.step, end.model) | usage_attributes(end.usage)
     attributes |= known(REASON=str(end.reason), SUCCESSOR=end.successor, TURNS=end.turns, ITEMS_DONE=len(done))
@@ -136,7 +144,9 @@ def agent_ended(folder: TaskFolder, end: AgentEnding) -> None:
         str(end.reason) if failed else "",
     )
     tell(place, ROOT, span)
-    file.unlink(missing_ok=True)
+    _is_told(file)
+    if not is_first(folder, place, ("ended", end.agent, end.run)):
+        return
     measure(span, names.INVOKE_AGENT, known(ROLE=end.role))
     for record in done:
         count(names.ITEMS_FINISHED, known(ITEM_STATUS=str(record.status)))
@@ -180,7 +190,8 @@ def task_ended(
     name = f"{names.INVOKE_WORKFLOW} {names.SCOPE}"
     span = Span(name, ROOT, began, ended, attributes, tuple(events), error)
     tell(place, None, span)
-    measure(span, names.INVOKE_WORKFLOW, {})
+    if is_first(folder, place, ("ended", folder.record.run_id)):
+        measure(span, names.INVOKE_WORKFLOW, {})
 
 
 def _events(place: Place, end: AgentEnding, ended: datetime) -> tuple[Event, ...]:
@@ -215,25 +226,29 @@ def _tell_waits(folder: TaskFolder, place: Place, progress: Progress) -> list[Ev
             {names.TASK: place.task} | known(WAIT_REASON=PERSON) | told,
         )
         tell(place, ROOT, span)
-        measured = f"telemetry/measured/{span_id(place.ids, key):016x}"
-        if folder.store.entry(measured) is None:
+        if is_first(folder, place, key):
             measure_wait(span.seconds, known(WAIT_REASON=PERSON, WAITED_FOR=wait.kind, PHASE=wait.phase))
-            folder.store.enter(measured, b"")
         events.append(Event(names.LIMIT_EVENT if wait.kind == "limit" else names.ATTENTION_EVENT, wait.since, told))
     return events
 
 
 def _tell_lost_agents(folder: TaskFolder, place: Place, ended: datetime, when: Mapping[str, datetime]) -> datetime:
-    """Tell agents that were never closed; returns when the first of them began, else now."""
+    """Tell agents that were never closed, or that a reset had go on since; returns when the first of them began, else
+    now."""
+    files = set((folder.path / "telemetry").glob("*.json"))
+    files |= {_told(_file(folder, replace(place, agent=agent))) for agent in when}
     earliest = ended
-    for file in sorted((folder.path / "telemetry").glob("*.json")):
+    for file in sorted(files):
         if (lost := _read(file)) is not None:
             attributes = _agent(place, lost.role, lost.step, lost.model, lost.agent) | known(REASON=LOST)
-            name = f"{names.INVOKE_AGENT} {lost.role}"
-            end = when.get(lost.agent, ended)
-            tell(place, ROOT, Span(name, agent_key(lost.agent), lost.began, end, attributes, error=LOST))
+            name, end = f"{names.INVOKE_AGENT} {lost.role}", when.get(lost.agent, ended)
+            span = Span(name, agent_key(lost.agent), lost.began, end, attributes, error=LOST)
+            tell(place, ROOT, span)
             earliest = min(earliest, lost.began)
-        file.unlink(missing_ok=True)
+            if is_first(folder, place, (LOST, lost.agent)):
+                measure(span, names.INVOKE_AGENT, known(ROLE=lost.role))
+        if file.suffix != _TOLD:
+            _is_told(file)
     return earliest
 
 
@@ -246,6 +261,16 @@ def _agent(place: Place, role: str, step: int | None, model: str, agent: str = "
 
 def _file(folder: TaskFolder, place: Place) -> Path:
     return folder.path / "telemetry" / f"{place.span_id(place.around):016x}.json"
+
+
+def _told(file: Path) -> Path:
+    return file.with_suffix(_TOLD)
+
+
+def _is_told(file: Path) -> None:
+    """A second telling finds the beginning still."""
+    with suppress(FileNotFoundError):
+        file.replace(_told(file))
 
 
 def _read(file: Path) -> AgentBeginning | None:

@@ -6,6 +6,7 @@ again where it dies. With ids that follow from what a span is about (`baton/tele
 nothing, and children may be sent long before their parent.
 """
 
+import uuid
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -67,6 +68,8 @@ class Place:
     turn: int = 0
     asked: str = ""
     """Names a call beside the turns."""
+    work: str = ""
+    """The activity, of which run of a workflow: what another one does is done again."""
     caller: Caller | None = None
 
     @property
@@ -112,7 +115,7 @@ async def delivered() -> None:
         await _exporting.deliver()
 
 
-def place_of(folder: TaskFolder, agent: str = "", turn: int = 0) -> Place | None:
+def place_of(folder: TaskFolder, agent: str = "", turn: int = 0, work: str = "") -> Place | None:
     """The place of an agent, or of the task itself; None while telemetry is off or where the task has no record."""
     if _exporting is None:
         return None
@@ -122,13 +125,13 @@ def place_of(folder: TaskFolder, agent: str = "", turn: int = 0) -> Place | None
         return None
     first = folder.store.entry(FIRST_RUN) or folder.store.enter(FIRST_RUN, record.run_id.encode())
     ids, caller = trace_id(record.task_id, first.decode()), caller_of(record.input.traceparent)
-    return Place(_exporting, ids, record.task_id, agent, turn, caller=caller)
+    return Place(_exporting, ids, record.task_id, agent, turn, work=work, caller=caller)
 
 
 @contextmanager
-def working(folder: TaskFolder, agent: str = "", turn: int = 0) -> Iterator[None]:
+def working(folder: TaskFolder, agent: str = "", turn: int = 0, work: str = "") -> Iterator[None]:
     """Calls that are told inside belong to this agent, or to the task itself."""
-    token = _place.set(place_of(folder, agent, turn))
+    token = _place.set(place_of(folder, agent, turn, work))
     try:
         yield
     finally:
@@ -171,6 +174,12 @@ def tell(place: Place, around: Key | None, span: Span) -> None:
         told.set_attribute(names.ERROR_TYPE, span.error)
         told.set_status(StatusCode.ERROR, span.error)
     told.end(_nanoseconds(max(span.began, span.ended)))
+
+
+def is_first(folder: TaskFolder, place: Place, what: Key) -> bool:
+    """Whether this is to be measured now: what several attempts tell, also in several processes, is measured once."""
+    own = uuid.uuid4().bytes
+    return folder.store.enter(f"telemetry/measured/{place.span_id(what):016x}", own) == own
 
 
 def measure(span: Span, operation: str, attributes: Attributes) -> None:

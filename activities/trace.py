@@ -22,7 +22,7 @@ from temporalio import activity
 from activities.errors import ModelFault
 from activities.task_folder import TaskFolder, UnknownTaskError
 from activities.task_telemetry import line_written
-from activities.telemetry import measure_wait, place_of
+from activities.telemetry import is_first, measure_wait, place_of
 from baton.conversation import Response
 from baton.messages import Waited
 from baton.telemetry import known
@@ -40,6 +40,7 @@ class TaskTrace:
 
     def __init__(self, folder: TaskFolder) -> None:
         self._path: Path | None = None
+        self._folder = folder
         self._place = place_of(folder)
         with suppress(UnknownTaskError):
             self._path = folder.artifacts / NAME if folder.record.opened.settings.persist_state else None
@@ -73,15 +74,16 @@ class TaskTrace:
         finally:
             os.close(descriptor)
 
-    def waited(self, waits: Sequence[Waited], *, again: bool = False, **where: object) -> None:
-        """What comes now had to wait before. `again`: an earlier attempt may have told it, and has measured it."""
+    def waited(self, waits: Sequence[Waited], **where: object) -> None:
+        """What comes now had to wait before; told by each attempt, and measured once."""
         for wait in waits:
             seconds = (wait.until - wait.since).total_seconds()
             if seconds >= SHORTEST_WAIT_SECONDS:
                 at = wait.until.astimezone(UTC).isoformat(timespec="milliseconds")
                 # A call beside the turns has a name of its own; here it is told what was waited for.
                 self.write("wait", **{**where, "name": wait.reason, "at": at, "seconds": round(seconds, 3)})
-                if self._place is not None and not again:
+                what = ("waited", wait.reason, at, where.get("agent"), where.get("step"))
+                if self._place is not None and is_first(self._folder, self._place, what):
                     measure_wait(seconds, known(WAIT_REASON=wait.reason))
 
     def lost_agents(self, at: datetime | None) -> dict[str, datetime]:
@@ -169,9 +171,9 @@ class TurnTrace:
             return
         self._trace.write("model", **self._where, model=model, outcome=fault.type or "broken", status=fault.status)
 
-    def waited(self, *waits: Waited, again: bool = False) -> None:
-        """The call had to wait before it could be made. `again`: as an earlier attempt knew too."""
-        self._trace.waited(waits, again=again, **self._where)
+    def waited(self, *waits: Waited) -> None:
+        """The call had to wait before it could be made."""
+        self._trace.waited(waits, **self._where)
 
     def called(self, tool: str, arguments: object, *, error: str | None, **more: object) -> None:
         """A tool call ended. Of its input and its error only fingerprints are kept, and the path it names."""

@@ -125,7 +125,8 @@ class Turns:
 
     async def _turn(self, request: TurnRequest) -> TurnOutcome:
         folder = self._tasks.folder(request.task_id)
-        key = f"{activity.info().workflow_run_id}/{request.turn}/{request.head}"
+        run, work = activity.info().workflow_run_id, activity.info().activity_id
+        key = f"{run}/{request.turn}/{request.head}"
         folder.require()
         async with pulse("waiting for the workspace") as beat, folder.locked(request.workspace) as lock:
             if (known := folder.store.entry(f"{key}/outcome")) is not None:
@@ -135,7 +136,7 @@ class Turns:
             try:
                 with (
                     lines_of_turn(request.task_id, request.agent_id, request.turn),
-                    working(folder, request.agent_id, request.turn),
+                    working(folder, request.agent_id, request.turn, f"{run}/{work}"),
                 ):
                     outcome = await self._transact(attempt)
             except LostBlobError as error:
@@ -178,7 +179,7 @@ class Turns:
         waits = OverloadWaits(
             folder.store, f"{attempt.key}{again}", activity.info().attempt, attempt.beat, attempt.trace
         )
-        attempt.trace.waited(*request.waited, again=activity.info().attempt > 1)
+        attempt.trace.waited(*request.waited)
         waits.begun()
         attempt.beat.doing = MODEL
         attempt.trace.begin()

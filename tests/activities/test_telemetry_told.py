@@ -111,7 +111,7 @@ def test_a_terminated_agent_leaves_no_orphan_and_content_is_masked(tmp_path: Pat
     assert not any(SECRET.encode() in body for body in collected.raw)
     assert b"no [secret]" in b"".join(collected.raw)
     assert {headers["x-key"] for headers in collected.headers} == {"k"}
-    assert list((tmp_path / "telemetry").iterdir()) == []
+    assert list((tmp_path / "telemetry").glob("*.json")) == []
 
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -155,11 +155,12 @@ with exporting(metrics=True) as collected:
         model_called(REQUEST, ANSWER.model_copy(update={"usage": usage}), NOW)
         model_called(REQUEST, "overloaded_error", NOW)
     for seconds, reason in enumerate(("slot", "merge_queue", "quota"), 1):
-        for again in (False, True):
+        for _ in range(2):
             waited = Waited(reason=reason, since=NOW, until=NOW + timedelta(seconds=seconds))
-            TaskTrace(folder).waited([waited], again=again)
+            TaskTrace(folder).waited([waited])
     done = ItemRecord(item="a.py", status=ItemStatus.CHANGED)
-    agent_ended(folder, replace(ending("executor-1"), records=(done,)))
+    for run in ("one", "one", "after-a-reset"):
+        agent_ended(folder, replace(ending("executor-1"), records=(done,), run=run))
     wait = Wait(kind="approval", phase="planning", since=NOW, until=NOW + timedelta(seconds=4))
     for _ in range(2):
         task_ended(folder, Progress(status=TaskStatus(waits=(wait,)), settings=None))
@@ -210,9 +211,46 @@ def test_every_metric_has_its_unit_and_its_attributes(tmp_path: Path) -> None:
     assert found["baton.cache.ratio"][3] == [0.75]
     assert sorted(found["gen_ai.client.token.usage"][3]) == [100, 40_000]
     assert found["baton.items.finished"][2] == {"baton.item.status"}
+    assert found["baton.items.finished"][3] == found["baton.handoffs.count"][3] == [2]
     assert found["baton.handoffs.count"][2] == {"baton.reason"}
     assert found["baton.wait.duration"][2] == {"baton.wait.reason", "baton.waited_for", "baton.phase"}
     assert sorted(found["baton.wait.duration"][3]) == [1, 2, 3, 4]
+
+
+AGAIN = """
+import sys
+from datetime import timedelta
+from pathlib import Path
+from tests.activities.test_telemetry_told import (
+    NOW, ToolCall, agent_began, agent_ended, beginning, ending, exporting, opened_task, task_ended, tool_called, working
+)
+with exporting() as collected:
+    folder = opened_task(Path(sys.argv[1]))
+    agent_began(folder, beginning("executor-1"))
+    call = ToolCall(id="c1", name="edit", input={})
+    for work, attempt in (("run-1/5", 1), ("run-1/5", 1), ("run-1/5", 2), ("run-1/7", 1), ("run-2/5", 1)):
+        with working(folder, "executor-1", 1, work):
+            tool_called(call, {"content": ""}, NOW, refused=False, number=1, attempt=attempt)
+    for _ in range(2):
+        agent_ended(folder, ending("executor-1"))
+    for _ in range(2):
+        task_ended(folder, None, lost={"executor-1": NOW + timedelta(seconds=9)})
+for span in collected.spans:
+    print(span.name.replace(" ", "_"), span.span_id.hex(), span.start_time_unix_nano, span.end_time_unix_nano)
+"""
+
+
+def test_what_is_done_again_is_another_span_and_what_is_told_again_is_the_same(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", AGAIN, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    rows = [row.split() for row in done.stdout.splitlines()]
+    assert len({row[1] for row in rows if row[0] == "execute_tool_edit"}) == 4
+    agents = [row for row in rows if row[0] == "invoke_agent_executor"]
+    began = round(NOW.timestamp()) * 1_000_000_000
+    # Ended twice, and lost twice after a reset had it go on: one span, which began when the agent did.
+    assert len(agents) == 4
+    assert {(row[1], row[2]) for row in agents} == {(agents[0][1], str(began))}
+    assert agents[-1][3] == str(began + 9_000_000_000)
 
 
 LIMITS = """
