@@ -129,6 +129,7 @@ class Agents:
                 await folder.repository.close_workspace(assignment.workspace)
         manifest = complete(_handing(request), facts, changed, corrections)
         if not request.evidence:
+            trace.waited(request.waited, agent=_id(assignment), role=assignment.role)
             trace.write(
                 "ended",
                 agent=_id(assignment),

@@ -100,7 +100,7 @@ async def _asked(
         if folder.store.entry(f"{key}/begun-{attempt - 1}") is not None:
             lost.was_killed(activity.info().heartbeat_details, None, call.request.model, prices)
         folder.store.enter(f"{key}/begun-{attempt}", b"")
-        waits = OverloadWaits(folder.store, key, attempt, beat, trace)
+        waits = OverloadWaits(folder.store, key, attempt, activity.info().current_attempt_scheduled_time, beat, trace)
         waits.begun()
         trace.begin()
         try:

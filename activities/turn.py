@@ -176,9 +176,9 @@ class Turns:
         prices = folder.record.opened.settings.prices
         before = conversation.turns[-1] if conversation.turns else None
         lost.was_killed(activity.info().heartbeat_details, before, opening.model, prices)
-        waits = OverloadWaits(
-            folder.store, f"{attempt.key}{again}", activity.info().attempt, attempt.beat, attempt.trace
-        )
+        info = activity.info()
+        due = info.current_attempt_scheduled_time
+        waits = OverloadWaits(folder.store, f"{attempt.key}{again}", info.attempt, due, attempt.beat, attempt.trace)
         attempt.trace.waited(*request.waited)
         waits.begun()
         attempt.beat.doing = MODEL

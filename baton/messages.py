@@ -249,7 +249,7 @@ class TurnOutcome(Stored):
 
 class CloseAgent(Stored):
     """Input of `close_agent`: the agent's end, from which manifest and result are made. `evidence`: only to see what it
-    did; it is closed again when that is decided upon."""
+    did; it is closed again when that is decided upon. `waited`: since its last turn, for a call that it never made."""
 
     assignment: Assignment
     head: str
@@ -263,6 +263,7 @@ class CloseAgent(Stored):
     evidence: bool = False
     at: datetime
     trip: Trip | None = None
+    waited: tuple[Waited, ...] = ()
 
 
 class ClosedAgent(Stored):

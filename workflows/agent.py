@@ -415,6 +415,7 @@ class AgentWorkflow:
                 evidence=evidence,
                 at=workflow.now(),
                 trip=trip,
+                waited=self._waited,
             ),
             task_queue=self._assignment.host_queue,
             summary=f"{self._id} · {'hand off' if successor else 'close'}",

@@ -5,6 +5,7 @@ import itertools
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowExecutionStatus
 
 from activities.quota import Pauses
+from activities.trace import SHORTEST_WAIT_SECONDS
+from baton import trace
 from baton.messages import TaskInput
 from baton.names import QUOTA_ID
 from baton.plan import PlanDraft
@@ -222,9 +225,15 @@ async def test_a_spend_limit_that_nobody_raises_stops_what_asks(rig: Rig) -> Non
     with rig.api(Rules(Faulty(spent))) as api:
         handle = await rig.start(task(source, *ITEMS, review="never"))
         item = await attention(handle)
+        await asyncio.sleep(2 * SHORTEST_WAIT_SECONDS)
         await answer(handle, item, "retry")
         again = await until(handle, lambda now: bool(now.attention) and now.attention[0].id != item.id)
+        await asyncio.sleep(2 * SHORTEST_WAIT_SECONDS)
         await answer(handle, again.attention[0], "stop")
         result = await handle.result()
         assert statuses(api) == {400: 2}
     assert result.state is TaskState.FAILED
+    told = trace.parse((Path(result.artifacts) / trace.NAME).read_text())
+    # The first by the call that came after it, the second by the end of the agent, which made no other.
+    assert [wait.name for wait in told.of("wait")] == ["quota", "quota"]
+    assert told.lines.index(told.of("wait")[-1]) < told.lines.index(told.of("ended")[-1])
