@@ -34,7 +34,7 @@ from baton.merging import conflict_ownership
 from baton.messages import Assignment, CloseAgent, ClosedAgent, OpenedAgent
 from baton.plan import Plan
 from baton.pricing import Usage
-from baton.redaction import masked_value, redacted
+from baton.redaction import is_key_file, is_secret_file, masked_value, redacted
 from baton.roles import WRITING_ROLES, Role, agent_id
 from baton.step_outputs import SHOWN_CHARACTERS, address, output_of
 from baton.tool_schemas import tools_for
@@ -54,7 +54,7 @@ class Agents:
 
     @activity.defn(name="open_agent")
     async def open_agent(self, assignment: Assignment) -> OpenedAgent:
-        """Prepare the workspace and store the conversation's root node."""
+        """Prepare the workspace, where it is needed already, and store the conversation's root node."""
         folder = self._tasks.folder(assignment.task_id)
         folder.require()
         trace = TaskTrace(folder)
@@ -182,7 +182,7 @@ class Agents:
         return assignment.model_copy(update={"manifest": whole}), answer.usage
 
     async def _workspace(self, folder: TaskFolder, assignment: Assignment) -> str:
-        """A workspace ready to work in; returns its checkpoint.
+        """A workspace ready to work in, or one that the first turn can make; returns its checkpoint.
 
         A chain begins where its assignment says, and a successor where its predecessor ended: what else is on the
         branch comes from a chain of an earlier run, or from turns that a reset took back, and is put aside.
@@ -208,15 +208,12 @@ async def _may_come_later(folder: TaskFolder, assignment: Assignment) -> bool:
     """Whether the first turn may make the workspace while its model answers: nothing but files at a commit is needed,
     and what the model is told first needs none of them."""
     settings = folder.record.opened.settings
-    if assignment.generation > 1 or settings.setup or settings.copy_files or folder.checkout is None:
+    is_first = assignment.generation == 1 and folder.repository.is_unknown(assignment.workspace)
+    if not is_first or assignment.subject is not None or settings.setup or settings.copy_files:
         return False
-    if not folder.repository.is_unknown(assignment.workspace):
-        return False
-    try:
-        await folder.repository.read_file(assignment.start_commit, ".gitmodules", limit_bytes=1)
-    except FileNotFoundError:
-        return True
-    return False
+    # What the model is told first is masked by the secrets that lie in the workspace.
+    files = await folder.repository.list_files(assignment.start_commit)
+    return not any(path == ".gitmodules" or is_secret_file(path) or is_key_file(path) for path in files)
 
 
 def _owned(folder: TaskFolder, assignment: Assignment) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -34,6 +34,8 @@ _OVERRIDES = (
     "log.showSignature=false",
 )
 _SETTINGS = tuple(part for override in _OVERRIDES for part in ("-c", override))
+_OWN_SETTINGS = ("-c", "core.attributesFile=/dev/null")
+"""The user's attributes are found without any configuration."""
 # fmt: off
 _PASSED_ON = frozenset((
     "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CONFIG_HOME", "SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR",
@@ -107,7 +109,8 @@ class Git:
         return await self.value("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
 
     def _argv(self, arguments: Sequence[str]) -> list[str]:
-        return ["git", "--no-pager", *_SETTINGS, *self.options, *arguments]
+        own = _OWN_SETTINGS if self.own else ()
+        return ["git", "--no-pager", *_SETTINGS, *own, *self.options, *arguments]
 
     def _options(self, stdin: bytes | None, time_limit: timedelta, output_limit_bytes: int | None = None) -> Options:
         options = Options(
@@ -120,7 +123,7 @@ class Git:
         kept |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "false"}
         kept |= {"GIT_SSH_COMMAND": "ssh -oBatchMode=yes", "GIT_LITERAL_PATHSPECS": "1"}
         if self.own:
-            kept |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
+            kept |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_ATTR_NOSYSTEM": "1"}
         return kept
 
 

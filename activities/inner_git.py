@@ -6,7 +6,8 @@ whose format it knows. Where it is not, nothing was done, and git itself has to 
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pygit2
@@ -17,10 +18,9 @@ _LINE_ENDS = frozenset(("text", "eol", "crlf"))
 """They convert nothing in a file without carriage returns."""
 _MODES = {FileMode.BLOB: 0, FileMode.BLOB_EXECUTABLE: stat.S_IXUSR}
 MOST_BYTES = 4_000_000
-
-# As for git: the private repository's own configuration, and nobody else's.
-for _level in (ConfigLevel.SYSTEM, ConfigLevel.XDG, ConfigLevel.GLOBAL, ConfigLevel.PROGRAMDATA):
-    pygit2.settings.search_path[_level] = ""
+_ATTRIBUTES = b".gitattributes"
+_READ_OTHERWISE = (b'"', b"\\")
+"""Patterns with these are none to libgit2, or others."""
 
 
 class InnerGit:
@@ -32,10 +32,15 @@ class InnerGit:
         self._root = os.path.realpath(os.fsencode(repository.workdir))
 
     @classmethod
-    def of(cls, administration: Path) -> "InnerGit | None":
-        """The workspace whose folder in git this is; None for formats that libgit2 does not know."""
+    def of(cls, workspace: Path, administration: Path) -> "InnerGit | None":
+        """The workspace, and git's folder for it. None for formats that libgit2 does not know, and where that folder
+        names another place than the workspace's."""
+        _only_own_configuration()
         try:
-            return cls(pygit2.Repository(str(administration)))
+            repository = pygit2.Repository(str(administration))
+            if not repository.workdir or os.path.realpath(repository.workdir) != os.path.realpath(workspace):
+                return None
+            return cls(repository)
         except (pygit2.GitError, OSError):
             return None
 
@@ -79,7 +84,7 @@ class InnerGit:
             name = path.decode()
             entry = self._index[name]
             content = self._content(path, entry.mode)
-            if content is None or self._is_converted(name, content):
+            if content is None or self._is_converted(name, content) or self._has_strange_rules(path):
                 return None
             return bool(pygit2.hash(content) != entry.id)
         except (KeyError, ValueError, pygit2.GitError, OSError):
@@ -96,6 +101,35 @@ class InnerGit:
             is_alike = stat.S_ISREG(found.st_mode) and found.st_mode & stat.S_IXUSR == _MODES[FileMode(mode)]
             return file.read() if is_alike and found.st_size <= MOST_BYTES else None
 
+    def _has_strange_rules(self, path: bytes) -> bool:
+        """Whether attributes may hold for the file that libgit2 reads otherwise than git."""
+        for folder in _folders_of(path):
+            name = folder + _ATTRIBUTES
+            try:
+                descriptor = os.open(os.path.join(self._root, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)  # noqa: PTH118
+            except FileNotFoundError:
+                if name.decode() in self._index:
+                    return True
+                continue
+            with os.fdopen(descriptor, "rb") as file:
+                rules = file.read(MOST_BYTES)
+            if len(rules) == MOST_BYTES or any(sign in rules for sign in _READ_OTHERWISE):
+                return True
+        return False
+
     def _is_converted(self, name: str, content: bytes) -> bool:
         attributes = {attribute for attribute in _CONVERTING if self._repository.get_attr(name, attribute)}
         return bool(attributes - _LINE_ENDS) or (bool(attributes) and b"\r" in content)
+
+
+def _folders_of(path: bytes) -> Iterator[bytes]:
+    """The folders above a file as prefixes of its path, the root's `b""` first."""
+    parts = path.split(b"/")
+    return (b"".join(part + b"/" for part in parts[:number]) for number in range(len(parts)))
+
+
+@cache
+def _only_own_configuration() -> None:
+    """As for git: the private repository's own configuration and attributes, and nobody else's."""
+    for level in (ConfigLevel.SYSTEM, ConfigLevel.XDG, ConfigLevel.GLOBAL, ConfigLevel.PROGRAMDATA):
+        pygit2.settings.search_path[level] = ""

@@ -32,7 +32,8 @@ _KINDS = {b"A": ChangeKind.ADDED, b"D": ChangeKind.DELETED, b"T": ChangeKind.TYP
 class KnownTree:
     """Of one workspace: `found` differs on disk from `commit`, its last checkpoint (None: unknown), but for the paths
     in `unsure`; `changed_since_start` is what differs between the commits `start` and `commit`, but for those in
-    `changed_twice`, which may be as they were. `index` tells the index file that holds `commit` from any other."""
+    `changed_twice`, which may be as they were. `index` tells the index file that holds `commit` from any other. Of
+    `secrets` the guard of the tools keeps book."""
 
     commit: str = ""
     index: tuple[int, ...] = ()
@@ -47,7 +48,6 @@ class KnownTree:
     def wrote(self, paths: Iterable[str]) -> None:
         """These paths, relative to the workspace and without links, may have changed."""
         for path in paths:
-            self.secrets.wrote([path])
             if os.path.basename(path).startswith(".git"):  # noqa: PTH119 (a path of git, not of this system)
                 # Rules of what is ignored or converted: other files may count now, or count no more.
                 self.anything_changed()
@@ -56,7 +56,6 @@ class KnownTree:
     def anything_changed(self) -> None:
         """A command ran: any file may have changed, the index too."""
         self.found, self.index = None, ()
-        self.secrets.forget()
 
     def about(self, commit: str) -> None:
         """The last checkpoint is `commit`: what is known of another one is worth nothing."""
@@ -64,6 +63,7 @@ class KnownTree:
             return
         self.commit = self.start = commit
         self.anything_changed()
+        self.secrets.forget()
         self.left_out, self.unsure = {}, set()
         self.changed_since_start, self.changed_twice = {}, set()
 

@@ -112,8 +112,9 @@ class PrivateRepository:
         return path
 
     def is_unknown(self, name: str) -> bool:
-        """Whether there is neither a workspace of this name nor a branch that it would begin at."""
-        return not self.workspace_path(name).exists() and not self._may_have(f"refs/heads/{name}")
+        """Whether there is neither a workspace of this name nor anything that it would begin at."""
+        refs = (f"refs/heads/{name}", f"{THROWAWAY}/{name}")
+        return not self.workspace_path(name).exists() and not any(map(self._may_have, refs))
 
     async def close_workspace(self, name: str) -> None:
         """Remove the workspace; its branch stays, a throwaway one's checkpoints go."""

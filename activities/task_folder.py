@@ -167,7 +167,7 @@ class Tasks:
         if (fault := task_id_fault(task_id)) is not None:
             raise ValueError(fault)
         if (known := self._known.get(task_id)) is None:
-            known = self._known.setdefault(task_id, TaskFolder(task_folder(self.state, task_id)))
+            known = self._known[task_id] = TaskFolder(task_folder(self.state, task_id))
         return known
 
     def lock_path(self, task_id: str) -> Path:

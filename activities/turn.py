@@ -1,6 +1,7 @@
 """One turn of an agent as a transaction: never paid twice, never half applied, whenever it is killed.
 
-Order of effects: the response is journaled before anything else happens; then tools run in the workspace; then the
+Order of effects: the response is journaled before anything else happens (but for the workspace, which may be made while
+the model answers); then tools run in the workspace; then the
 node is stored, then the checkpoint names it, then the journal names the outcome. Each step finds what an earlier
 attempt left and goes on from there. The workspace's lock is held throughout, so a second attempt waits for a first one
 that still lives instead of paying for the same response.
@@ -148,19 +149,31 @@ class Turns:
     async def _transact(self, attempt: _Attempt) -> TurnOutcome:
         conversation = attempt.folder.conversations.load(attempt.request.head)
         begun = attempt.folder.store.entry(f"{attempt.key}/response") is not None
-        making = asyncio.create_task(_workspace_of(attempt))
-        try:
-            paid = await self._response(attempt, conversation)
-        except asyncio.CancelledError:
-            making.cancel()
-            raise
-        finally:
-            # Also when the model failed: the next attempt needs it.
-            await asyncio.wait({making})
-        await making
+        paid = await self._paid(attempt, conversation)
         if (applied := await _already_applied(attempt, begun=begun)) is not None:
             return _outcome(applied, paid.seconds)
         return _outcome(await self._apply(attempt, conversation, paid), paid.seconds)
+
+    async def _paid(self, attempt: _Attempt, conversation: Conversation) -> _Paid:
+        """The response, and meanwhile the workspace: neither is waited for when the other cannot be had."""
+
+        async def answered() -> _Paid | ModelError:
+            try:
+                return await self._response(attempt, conversation)
+            except ModelError as error:
+                # No reason to give the workspace up: the next attempt needs it.
+                return error
+
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(_workspace_of(attempt))
+                answering = both.create_task(answered())
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+        paid = answering.result()
+        if isinstance(paid, ModelError):
+            raise paid
+        return paid
 
     async def _response(self, attempt: _Attempt, conversation: Conversation) -> _Paid:
         """The response of this turn: the journaled one, else a new one that is journaled before it is used."""

@@ -176,7 +176,7 @@ class WorkingTree:
         return new
 
     def _commit(self, git: BlockingGit, changes: Mapping[bytes, ChangeKind], last: str, message: str) -> str:
-        inner = InnerGit.of(self.administration)
+        inner = InnerGit.of(self.path, self.administration)
         modified = [path for path, kind in changes.items() if kind is ChangeKind.MODIFIED]
         if left := changes.keys() - (inner.stage(modified) if inner else ()):
             gone = [path for path in left if changes[path] is ChangeKind.DELETED]
@@ -217,6 +217,7 @@ class WorkingTree:
         await self._synchronise_index(tree)
         known = b""
         for change in changes:
+            tree.secrets.wrote([change.name])
             place = self.path / change.name
             if place.is_dir() and not place.is_symlink():
                 remove_tree(place)
@@ -287,7 +288,7 @@ class WorkingTree:
 
     def _compared(self, paths: Sequence[bytes]) -> dict[bytes, bool]:
         """Whether these differ from the index, where it needs no git to be sure of it."""
-        inner = InnerGit.of(self.administration)
+        inner = InnerGit.of(self.path, self.administration)
         return inner.compared(paths) if inner else {}
 
     def _has_bytes_of(self, path: bytes, blob: str) -> bool:

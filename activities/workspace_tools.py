@@ -15,6 +15,7 @@ from baton.conversation import Opening
 from baton.messages import TurnRequest
 from baton.ownership import Ownership
 from baton.permissions import Permissions
+from baton.plan import Plan
 from baton.roles import WRITING_ROLES, Role
 from baton.schedule import others_paths
 
@@ -80,10 +81,15 @@ def ownership_of(folder: TaskFolder, request: TurnRequest, opening: Opening) -> 
     plan = folder.plan
     if opening.step is None or plan is None:
         return Ownership(items=opening.owned, owns=opening.owns)
+    return _ownership_in(plan, opening.step, opening, folder)
+
+
+def _ownership_in(plan: Plan, step: int, opening: Opening, folder: TaskFolder) -> Ownership:
+    """As the plan has it; kept from turn to turn."""
     known = folder.ownerships.pop(opening.user_id, None)
     if known is None or known[0] is not plan:
         also = opening.also_owned
-        others = others_paths(plan.plan, opening.step, (*opening.owned, *also))
+        others = others_paths(plan.plan, step, (*opening.owned, *also))
         known = plan, Ownership(items=opening.owned, owns=opening.owns, also=also, others=others)
     folder.ownerships[opening.user_id] = known
     while len(folder.ownerships) > OWNERSHIPS_KEPT:

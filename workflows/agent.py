@@ -447,6 +447,8 @@ class AgentWorkflow:
         if (telling := self._telling) is not None:
             await workflow.wait_condition(telling.done)
             self._telling = None
+            if not telling.cancelled():
+                telling.result()
 
     async def _signal(self, event: AgentEvent) -> None:
         self._last_event = workflow.now()

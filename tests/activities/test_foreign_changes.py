@@ -7,7 +7,33 @@ from agents_bench import FILES, Bench, MakeBench, Serve, call, does, git, make_s
 
 from baton.plan import Plan
 
+SECRET = "tr4cked-pass-7f3a9c"
+READS = call("read", file_path="docs/run.md")
 FOREIGN = "echo spoiled > docs/guide.md; echo mine >> src/a.py; echo new > src/notes.txt"
+
+
+async def test_a_secret_that_was_put_back_is_known_again(tmp_path: Path, serve: Serve) -> None:
+    """It stands in the commit only: nothing outside the workspace tells it."""
+    files = {**FILES, ".env": f"DB_PASSWORD={SECRET}\n", "docs/run.md": f"use {SECRET} here\n"}
+    source = make_source(tmp_path / "source", files)
+    (source / ".env").unlink()
+    bench = Bench(tmp_path / "state", source, serve(does(call("bash", command="rm .env")), does(READS), says("noted")))
+    await bench.create()
+    agent = await bench.start()
+    await agent.turn()
+    assert SECRET in (agent.workspace / ".env").read_text()
+    await agent.turn()
+    await agent.turn()
+    assert "use [secret] here" in str(bench.sent()[-1]["content"][0]["content"])
+
+
+async def test_what_the_model_is_told_first_is_masked_by_the_files_of_the_commit(tmp_path: Path, serve: Serve) -> None:
+    source = make_source(tmp_path / "source", {**FILES, ".env": f"DB_PASSWORD={SECRET}\n"})
+    (source / ".env").unlink()
+    bench = Bench(tmp_path / "state", source, serve(says("noted")))
+    await bench.create()
+    agent = await bench.start(bench.assignment(guidance=(f"the password is {SECRET}",)))
+    assert SECRET not in texts(bench.folder.conversations.load(agent.state.head).opening.content)
 
 
 async def test_foreign_changes_of_a_command_are_restored_and_told(make_bench: MakeBench) -> None:

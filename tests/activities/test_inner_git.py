@@ -23,6 +23,8 @@ ATTRIBUTES = """\
 *.macro converted
 *.off -filter -ident
 """
+QUOTED = '"a b.txt" text eol=crlf\n'
+GLOBAL = "*.txt text eol=crlf\n*.upper filter=upper\n"
 TRAILERS = {"Baton-Turn": "1"}
 
 
@@ -76,7 +78,7 @@ class Place:
 
     @property
     def inner(self) -> InnerGit:
-        found = InnerGit.of(self.repository.path / "worktrees" / "step-1")
+        found = InnerGit.of(self.workspace, self.repository.path / "worktrees" / "step-1")
         assert found is not None
         return found
 
@@ -144,7 +146,7 @@ async def test_new_removed_and_strange_files_are_left_to_git(tmp_path: Path) -> 
 
 async def test_a_repository_whose_format_is_not_known_is_left_to_git(tmp_path: Path) -> None:
     there = await place(tmp_path, {"a.txt": b"before\n"}, "--object-format=sha256")
-    assert InnerGit.of(there.repository.path / "worktrees" / "step-1") is None
+    assert InnerGit.of(there.workspace, there.repository.path / "worktrees" / "step-1") is None
     tree = await there.known()
     (there.workspace / "a.txt").write_text("after\n")
     tree.wrote(["a.txt"])
@@ -163,15 +165,45 @@ async def test_a_commit_on_another_parent_than_the_last_checkpoint_is_refused(tm
     assert git(there.workspace, "rev-parse", "refs/heads/step-1").decode().strip() == first
 
 
-async def test_the_configuration_of_the_user_takes_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    (tmp_path / "git").mkdir()
-    (tmp_path / "git" / "attributes").write_text("* filter=upper\n")
-    (tmp_path / ".gitconfig").write_text("[user]\nname = Somebody\nemail = else@example.org\n")
+@pytest.mark.parametrize("place_of_rules", ["", "folder/", "gone"])
+async def test_rules_that_libgit2_reads_otherwise_are_left_to_git(tmp_path: Path, place_of_rules: str) -> None:
+    rules = f"{place_of_rules.removesuffix('gone')}.gitattributes"
+    there = await place(tmp_path, {rules: QUOTED.encode(), "folder/a b.txt": b"before\n", "plain.txt": b"before\n"})
+    if place_of_rules == "gone":
+        (there.workspace / rules).unlink()
+    for name in ("folder/a b.txt", "plain.txt"):
+        (there.workspace / name).write_bytes(b"after\r\n")
+    assert there.inner.compared([b"folder/a b.txt"]) == {}
+    assert there.inner.compared([b"plain.txt"]) == ({b"plain.txt": True} if place_of_rules == "folder/" else {})
+
+
+async def test_a_folder_of_git_that_names_another_place_is_left_to_git(tmp_path: Path) -> None:
     there = await place(tmp_path, {"a.txt": b"before\n"})
-    (there.workspace / "a.txt").write_text("after\n")
-    assert there.inner.compared([b"a.txt"]) == {b"a.txt": True}
+    administration = there.repository.path / "worktrees" / "step-1"
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "a.txt").write_text("of another place\n")
+    (administration / "gitdir").write_text(f"{other}/.git\n")
+    assert InnerGit.of(there.workspace, administration) is None
+    (administration / "gitdir").unlink()
+    assert InnerGit.of(there.workspace, administration) is None
     tree = KnownTree()
+    (there.workspace / "a.txt").write_text("after\n")
     commit = await there.repository.checkpoint(there.workspace, "turn", TRAILERS, tree=tree)
-    assert git(there.workspace, "log", "-1", "--format=%an", commit) == b"Ada\n"
+    assert git(there.repository.path, "show", f"{commit}:a.txt") == b"after\n"
+
+
+async def test_attributes_and_configuration_of_the_user_take_no_part(tmp_path: Path) -> None:
+    """Neither in what git makes for the task nor in what is made inside this process."""
+    (tmp_path / ".config" / "git").mkdir(parents=True)
+    (tmp_path / ".config" / "git" / "attributes").write_text(GLOBAL)
+    there = await place(tmp_path, {"a.txt": b"before\n", "b.upper": b"before\n"})
+    tree = await there.known()
+    assert (there.workspace / "a.txt").read_bytes() == b"before\n"
+    (there.workspace / "a.txt").write_bytes(b"after\r\n")
+    (there.workspace / "new.txt").write_bytes(b"new\r\n")
+    assert there.inner.compared([b"a.txt"]) == {b"a.txt": True}
+    tree.wrote(["a.txt", "new.txt"])
+    commit = await there.repository.checkpoint(there.workspace, "turn", TRAILERS, tree=tree)
+    for name, content in (("a.txt", b"after\r\n"), ("new.txt", b"new\r\n")):
+        assert git(there.workspace, "cat-file", "blob", f"{commit}:{name}") == content

@@ -1,6 +1,7 @@
 """One turn killed at every point of its transaction: paid once, applied once, whatever is left is taken up again."""
 
 import asyncio
+import os
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from agents_bench import ENVIRONMENT, TASK, Agent, Bench, MakeBench, call, does, git, says, texts
 
 from activities.commands import ProcessGroup
+from activities.git import GitError
 from activities.known_tree import KnownTree
 from activities.process_groups import TAG_VARIABLE
 from activities.repository import Change, PrivateRepository
@@ -293,6 +295,45 @@ async def test_a_git_that_outlives_a_killed_process_is_waited_for(make_bench: Ma
     async with asyncio.timeout(20), bench.folder.locked("step-2"):
         assert not psutil.pid_exists(left) or psutil.Process(left).status() == psutil.STATUS_ZOMBIE
     assert_applied_once(bench, agent, await agent.attempt(agent.request(), number=2))
+
+
+def instead_of_checkouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str) -> None:
+    """From now on git does this in the place of a checkout."""
+    program = tmp_path / "programs" / "git"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\ncase "$*" in *read-tree*) {does};; esac\nexec {which("git")} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+
+
+async def test_a_cancellation_ends_the_making_of_a_workspace_too(
+    make_bench: MakeBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = tmp_path / "seen"
+    instead_of_checkouts(tmp_path, monkeypatch, f"echo $$ > {seen}; exec sleep 600")
+    bench, agent = await undisturbed(make_bench)
+    attempt = asyncio.create_task(agent.attempt(agent.request()))
+    while not (bench.statuses() and seen.exists() and seen.read_text().strip()):
+        await asyncio.sleep(0.02)
+    attempt.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await attempt
+    left = int(seen.read_text())
+    assert not psutil.pid_exists(left) or psutil.Process(left).status() == psutil.STATUS_ZOMBIE
+    async with asyncio.timeout(5), bench.folder.locked("step-2"):
+        pass
+
+
+async def test_a_workspace_that_cannot_be_made_ends_the_call(
+    make_bench: MakeBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instead_of_checkouts(tmp_path, monkeypatch, "echo no room >&2; exit 128")
+    bench = await make_bench(says("word " * 2_000), tokens_per_second=10)
+    agent = await bench.start()
+    async with asyncio.timeout(20):
+        with pytest.raises(GitError, match="no room"):
+            await agent.attempt(agent.request())
+    assert [exchange.complete for exchange in bench.server.requests if exchange.path == "/v1/messages"] != [True]
 
 
 @pytest.mark.parametrize("point", ["response", "checkpoint"])
