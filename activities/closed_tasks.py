@@ -86,7 +86,9 @@ class ClosedTasks:
                 await asyncio.to_thread(folder.store.enter, _key(folder), closed.how.encode())
                 return
             closed = Closed(str(progress.status.state), progress.status.closed_at)
-        logger.warning("%s is over, and nobody told its end: %s", task_id, closed.how)
+        logger.warning(
+            "%s is over, and nobody told its end: %s", task_id, closed.how, extra={"event": {"task": task_id}}
+        )
         # Another server may know the task: only for this one it is over.
         await tell_end(folder, closed, self._key_here(folder) if closed.how == FORGOTTEN else "")
         if folder.artifacts.is_dir() and folder.record.opened.settings.persist_state:

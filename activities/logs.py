@@ -75,7 +75,7 @@ def _place(record: logging.LogRecord) -> dict[str, Any]:
     event = getattr(record, "event", None)
     found: dict[str, Any] = dict(_turn.get() or {})
     if isinstance(event, dict):
-        found |= {key: event[key] for key in ("agent", "turn", "step") if event.get(key)}
+        found |= {key: event[key] for key in ("task", "agent", "turn", "step") if event.get(key)}
     if "task" not in found and (owner := _workflow_id() or _workflow_of_core(record)):
         found["task"] = owner.partition("/")[0]
     return {key: found[key] for key in ("task", "agent", "turn", "step") if key in found}

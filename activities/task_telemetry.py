@@ -23,6 +23,7 @@ from baton.models import Stored
 from baton.pricing import Usage
 from baton.progress import Progress
 from baton.states import TaskState
+from baton.status import PAUSE
 from baton.telemetry import ROOT, Attributes, Event, Span, agent_key, known, usage_attributes
 from baton.trace import LOST
 
@@ -210,7 +211,7 @@ def _events(place: Place, end: AgentEnding, ended: datetime) -> tuple[Event, ...
 
 
 def _tell_waits(folder: TaskFolder, place: Place, progress: Progress) -> list[Event]:
-    """A span for each time in which a person was waited for; the questions as events of the task.
+    """A span for each time in which a person was waited for, or had paused the task; the questions as events of it.
 
     A task that is resumed tells its earlier waits once more, but they are measured once.
     """
@@ -228,6 +229,8 @@ def _tell_waits(folder: TaskFolder, place: Place, progress: Progress) -> list[Ev
         tell(place, ROOT, span)
         if is_first(folder, place, key):
             measure_wait(span.seconds, known(WAIT_REASON=PERSON, WAITED_FOR=wait.kind, PHASE=wait.phase))
+        if wait.kind == PAUSE:
+            continue
         events.append(Event(names.LIMIT_EVENT if wait.kind == "limit" else names.ATTENTION_EVENT, wait.since, told))
     return events
 

@@ -61,7 +61,7 @@ class TaskTrace:
         if kind in ONCE_FOR_AN_ACTIVITY and activity.in_activity():
             info = activity.info()
             line["activity"] = f"{(info.workflow_run_id or '')[:13]}/{info.activity_id}"
-        logger.info("%s", _sentence(line), extra={"event": line})
+        logger.info("%s", _sentence(line), extra={"event": {"task": self._folder.path.name, **line}})
         line_written(self._place, line)
         if self._path is None:
             return

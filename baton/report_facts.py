@@ -64,7 +64,7 @@ class ReportFacts(Stored):
 
     @property
     def waited(self) -> timedelta:
-        """How long at least one question was open, in whole seconds."""
+        """How long at least one question was open or the task paused, in whole seconds."""
         total, reached = timedelta(), None
         for wait in sorted(self.status.waits, key=lambda one: one.since):
             since = wait.since if reached is None else max(wait.since, reached)

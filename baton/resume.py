@@ -191,6 +191,7 @@ def _status(
             "attention": tuple(item for item in status.attention if not item.workflow_id),
             "rejected_signals": (),
             "paused": False,
+            "paused_since": None,
             "summary": "",
         }
     )

@@ -65,6 +65,10 @@ class AttentionItem(Stored):
     phase: str | None = None
 
 
+PAUSE = "pause"
+"""The kind of a wait that a person asked for, where all others are questions."""
+
+
 class Wait(Stored):
     """A time in which something waited for a person."""
 
@@ -106,6 +110,7 @@ class TaskStatus(Stored):
     warnings: tuple[str, ...] = ()
     rejected_signals: tuple[str, ...] = ()
     paused: bool = False
+    paused_since: datetime | None = None
     ref: str | None = None
     summary: str = ""
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 from baton.durations import format_duration
 from baton.models import Stored
 from baton.run_facts import RunFacts
+from baton.status import PAUSE, Wait
 from baton.trace import TraceLine
 from baton.wording import counted, number
 
@@ -128,12 +129,18 @@ def _task_rows(facts: RunFacts) -> Iterable[Row]:
             kind="wait",
             begin=wait.since,
             end=wait.until,
-            hint=f"waited for a person: {wait.kind} {wait.phase or ''}, {format_duration(wait.until - wait.since)}",
+            hint=f"{_person(wait)}, {format_duration(wait.until - wait.since)}",
         )
         for wait in facts.status.waits
     ]
     if waits:
         yield Row(label="waits", kind="task", blocks=tuple(waits))
+
+
+def _person(wait: Wait) -> str:
+    if wait.kind == PAUSE:
+        return "paused by a person"
+    return f"waited for a person: {wait.kind} {wait.phase or ''}"
 
 
 def _merge(line: TraceLine) -> Block:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from temporalio import workflow
@@ -93,9 +94,13 @@ class Attention:
         """The question needs no answer any more."""
         item = self._open.pop(name, None)
         if item is not None:
-            wait = Wait(kind=item.kind, step=item.step, phase=item.phase, since=item.since, until=workflow.now())
-            self.waits = (*self.waits, wait)[-WAITS_KEPT:]
+            self.waited(item.kind, item.since, step=item.step, phase=item.phase)
             self._changed()
+
+    def waited(self, kind: str, since: datetime, **where: Any) -> None:
+        """A wait is over."""
+        wait = Wait(kind=kind, since=since, until=workflow.now(), **where)
+        self.waits = (*self.waits, wait)[-WAITS_KEPT:]
 
     def answer(self, name: str, choice: str, comment: str) -> AttentionItem | None:
         """Take an answer; None when it makes no sense now, which is noted."""

@@ -65,6 +65,7 @@ async def close(run: TaskRun, left: Left, *, cancelled: bool = False, failure: s
             task_id=run.task_id, task=run.input.task, state=state, results=results, verdicts=left.verdicts
         )
         told = await summary(run, held_against)
+    run.end_pause()
     run.update(
         state=state,
         ref=published.ref if published else None,

@@ -168,7 +168,7 @@ class Surface:
             raise ValueError(f"{'pause' if paused else 'unpause'}: it is {'' if paused else 'not '}paused")
 
         def change() -> Directions:
-            run.update(paused=paused)
+            (run.pause if paused else run.end_pause)()
             run.happened("paused: the agents hand off and wait" if paused else "goes on after the pause")
             direction = Direction(kind="pause" if paused else "unpause")
             return tuple((agent.workflow_id, direction) for agent in run.status.agents_at_work)

@@ -38,7 +38,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.progress import Answer, ChainEnd, Earlier, Progress, Unmerged, grouped_records, knowledge_of
     from baton.settings import Phase
     from baton.states import TaskState
-    from baton.status import TaskStatus, details_markdown, title_of
+    from baton.status import PAUSE, TaskStatus, details_markdown, title_of
     from baton.status_changes import with_happening
     from baton.steering import LimitsChange, Remark
     from workflows import policies
@@ -308,6 +308,16 @@ class TaskRun:
         """Change fields of the status."""
         self.status = self.status.model_copy(update=changes)
         self.show()
+
+    def pause(self) -> None:
+        """No agent works from now on."""
+        self.update(paused=True, paused_since=workflow.now())
+
+    def end_pause(self) -> None:
+        """The agents may go on, or the task ends; the pause is a wait that is over."""
+        if self.status.paused_since is not None:
+            self.attention.waited(PAUSE, self.status.paused_since)
+        self.update(paused=False, paused_since=None)
 
     def enter(self, phase: str) -> None:
         """A phase begins."""

@@ -267,7 +267,7 @@ with exporting() as collected:
     folder = opened_task(Path(sys.argv[1]))
     agent_began(folder, beginning("executor-1"))
     agent_ended(folder, replace(ending("executor-1"), successor=""))
-    waits = [Wait(kind=kind, since=NOW, until=NOW + timedelta(seconds=4)) for kind in ("limit", "conflict")]
+    waits = [Wait(kind=kind, since=NOW, until=NOW + timedelta(seconds=4)) for kind in ("limit", "conflict", "pause")]
     task_ended(folder, Progress(status=TaskStatus(waits=tuple(waits)), settings=None))
 for span in collected.spans:
     for event in span.events:

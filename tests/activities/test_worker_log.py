@@ -68,6 +68,13 @@ def test_a_line_of_temporals_core_belongs_to_the_task_it_names() -> None:
     assert "task" not in json.loads(JsonLines(list).format(record))
 
 
+def test_an_event_names_its_task_where_no_activity_runs() -> None:
+    stream = io.StringIO()
+    logger_to(stream).info("ended", extra={"event": {"task": "a-task", "agent": "executor-1", "kind": "ended"}})
+    (line,) = logged(stream)
+    assert (line["task"], line["agent"]) == ("a-task", "executor-1")
+
+
 def test_secrets_are_masked_and_a_line_stays_one_line() -> None:
     stream = io.StringIO()
     logger = logger_to(stream)

@@ -105,7 +105,10 @@ def facts(text: str, **more: str) -> Any:
 
 
 def test_agents_turns_handoffs_merges_gates_and_waits_are_drawn() -> None:
-    waits = [{"kind": "approval", "phase": "planning", "since": BEGIN.isoformat(), "until": "2026-11-30T08:00:02Z"}]
+    waits = [
+        {"kind": "pause", "since": BEGIN.isoformat(), "until": "2026-11-30T08:00:01Z"},
+        {"kind": "approval", "phase": "planning", "since": BEGIN.isoformat(), "until": "2026-11-30T08:00:02Z"},
+    ]
     state = json.dumps({"status": {"task": "Do it", "state": "done", "waits": waits}})
     text = (
         line("started", 1, agent="executor-1-x", role="executor", step=1)
@@ -123,6 +126,7 @@ def test_agents_turns_handoffs_merges_gates_and_waits_are_drawn() -> None:
     assert "overloaded_error, HTTP 529" in drawn["model bad"]
     assert "a.py" in drawn["merge bad"]
     assert drawn["wait"].startswith("waited for a person: approval planning")
+    assert "paused by a person, " in str(page.blocks)
     told = " ".join(page.text)
     assert "→ ~2 output limit" in told
     assert "0.20 USD" in told

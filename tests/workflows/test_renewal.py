@@ -145,4 +145,6 @@ async def test_an_open_question_and_a_pause_survive_a_new_run(rig: Rig, monkeypa
         await handle.signal(OrchestrationWorkflow.unpause)
         result = await handle.result()
         assert "Keep the tabs." in json.dumps(api.bodies)
+        # The pause that began in another run is one wait.
+        assert sorted(wait.kind for wait in (await status(handle)).waits) == ["approval", "pause"]
     assert (result.state, result.items.done) == (TaskState.DONE, 2)

@@ -25,8 +25,13 @@ async def test_updates_do_what_the_signals_do(bench: Start) -> None:
         handle = await one.start()
         waiting = await one.status(handle, lambda s: bool(s.attention))
         assert await handle.execute_update("pause_task") == "paused: the agents hand off and wait"
-        assert (await one.status(handle, lambda s: True)).paused
+        paused = await one.status(handle, lambda s: True)
+        assert paused.paused
+        assert paused.paused_since is not None
         assert await handle.execute_update("unpause_task") == "the task goes on"
+        (pause,) = (await one.status(handle, lambda s: not s.paused)).waits
+        assert (pause.kind, pause.since) == ("pause", paused.paused_since)
+        assert pause.until >= pause.since
         await handle.execute_update("answer_attention", {"attention_id": waiting.attention[0].id, "choice": "reject"})
         await one.status(handle, lambda s: len(one.files.assignments) == 2 and bool(s.attention))
         assert await handle.execute_update("approve_phase", {}) == "planning: approve was taken"
