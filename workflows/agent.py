@@ -5,7 +5,6 @@ the conversation's head, the workspace's commit and the item records, which the 
 """
 
 import asyncio
-from datetime import datetime, timedelta
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
@@ -57,10 +56,10 @@ with workflow.unsafe.imports_passed_through():
     from workflows import policies
     from workflows.failures import lost_in, reason_of, type_of
     from workflows.provider_pause import ProviderPause, pause_of
-    from workflows.versions import LIMITS_ASK, TOLD_ASIDE
+    from workflows.telling import Telling
+    from workflows.versions import LIMITS_ASK
     from workflows.waits import waited
 
-EVENT_INTERVAL = timedelta(seconds=30)
 REPLACED_FROM_FACTS = {
     CONVERSATION_LOST: HandoffReason.ERROR_RECOVERY,
     REQUEST_REFUSED: HandoffReason.ERROR_RECOVERY,
@@ -95,8 +94,7 @@ class AgentWorkflow:
         self._allowed = False
         self._held: str | None = None
         self._paused = assignment.paused
-        self._last_event: datetime | None = None
-        self._telling: asyncio.Task[None] | None = None
+        self._telling = Telling(assignment.task_id)
         self._provider = ProviderPause()
         self._unanswered = Unanswered()
         self._waited: tuple[Waited, ...] = ()
@@ -202,7 +200,7 @@ class AgentWorkflow:
         self._state = AgentState(
             head=opened.head, commit=opened.commit, extra_usage=opened.usage, inherited=opened.knowledge
         )
-        await self._tell_aside(self._event("started"))
+        await self._telling.aside(self._event("started"))
 
     async def _turn(self, ask: Ask) -> AgentResult | None:
         """One turn, or a wait for the provider instead; a result when this conversation cannot go on and nobody may
@@ -251,11 +249,10 @@ class AgentWorkflow:
         self._state = state.after(outcome).asked(ask)
         self._unanswered, self._waited = Unanswered(), ()
         if self._provider.answers():
-            self._last_event = None
+            self._telling.be_due()
         self._answers = tuple([await self._answer(question) for question in outcome.asked])
-        is_first = request.turn == 1
-        if is_first or self._last_event is None or workflow.now() - self._last_event >= EVENT_INTERVAL:
-            await self._tell_aside(self._event())
+        if request.turn == 1 or self._telling.is_due:
+            await self._telling.aside(self._event())
         return None
 
     async def _stalled(self, error: ActivityError) -> AgentResult | None:
@@ -276,7 +273,7 @@ class AgentWorkflow:
         """Wait while no model call may leave. Raises the error when a person stops this agent for it."""
         pause = pause_of(error)
         if self._provider.is_news(pause):
-            await self._tell(self._paused_event(pause))
+            await self._telling.tell(self._paused_event(pause))
         self._choice = None
         since = workflow.now()
         await self._provider.wait_out(pause, lambda: bool(self._stop or self._held or self._choice) or self._paused)
@@ -289,7 +286,7 @@ class AgentWorkflow:
             case _:
                 await self._provider.lift(pause)
         if self._provider.is_over():
-            await self._tell(self._event())
+            await self._telling.tell(self._event())
 
     def _taken_choice(self) -> str | None:
         choice, self._choice = self._choice, None
@@ -327,7 +324,7 @@ class AgentWorkflow:
         if left is not None or workflow.info().parent is None:
             return bool(left)
         self._lease = None
-        await self._tell(self._event("lease"))
+        await self._telling.tell(self._event("lease"))
         await workflow.wait_condition(lambda: self._lease is not None or self._stop is not None)
         return bool(self._lease)
 
@@ -337,7 +334,7 @@ class AgentWorkflow:
         if workflow.info().parent is None or not workflow.patched(LIMITS_ASK):
             return False
         self._allowed = False
-        await self._tell(self._event("allowance").model_copy(update={"detail": detail}))
+        await self._telling.tell(self._event("allowance").model_copy(update={"detail": detail}))
         await workflow.wait_condition(lambda: self._allowed or self._stop is not None)
         return True
 
@@ -357,7 +354,7 @@ class AgentWorkflow:
     async def _succeed(self, reason: HandoffReason, choice: str | None = None, trip: Trip | None = None) -> AgentResult:
         """Hand the manifest to the successor: the next run of this workflow."""
         closed = await self._close(reason, successor=True, trip=trip)
-        await self._tell(self._event("handoff", handoff=closed))
+        await self._telling.tell(self._event("handoff", handoff=closed))
         following = successor(self._assignment, self._current, closed.manifest, choice).model_copy(
             update={"guidance": (*self._assignment.guidance, *self._guidance, *self._unseen()), "paused": self._paused}
         )
@@ -375,7 +372,7 @@ class AgentWorkflow:
     async def _ask_person(self, kind: str, question: str, choices: tuple[str, ...]) -> str:
         """Wait durably until the parent passes on a choice."""
         self._choice = None
-        await self._tell(
+        await self._telling.tell(
             self._event("attention").model_copy(update={"attention": kind, "detail": question, "choices": choices})
         )
         await workflow.wait_condition(lambda: self._choice is not None)
@@ -392,7 +389,7 @@ class AgentWorkflow:
                     AgentEnd.FAILED,
                     f"{detail}; what it left could not be read: {reason_of(error)}".strip("; "),
                 )
-        await self._tell(self._event("ended").model_copy(update={"detail": detail}))
+        await self._telling.tell(self._event("ended").model_copy(update={"detail": detail}))
         await workflow.wait_condition(workflow.all_handlers_finished)
         return result(self._assignment, self._state, closed, end, detail, trip)
 
@@ -428,38 +425,6 @@ class AgentWorkflow:
         if pause is None:
             return event
         return event.model_copy(update={"doing": told(pause), "paused_until": pause.until})
-
-    async def _tell_aside(self, event: AgentEvent) -> None:
-        """Tell the parent and go on; what is told next waits for this."""
-        if workflow.info().parent is not None and workflow.patched(TOLD_ASIDE):
-            await self._told()
-            self._telling = asyncio.create_task(self._signal(event))
-        else:
-            await self._tell(event)
-
-    async def _tell(self, event: AgentEvent) -> None:
-        """Tell the parent. An agent that was started on its own has none and tells nobody."""
-        await self._told()
-        await self._signal(event)
-
-    async def _told(self) -> None:
-        """What was told aside is over."""
-        if (telling := self._telling) is not None:
-            await workflow.wait_condition(telling.done)
-            self._telling = None
-            if not telling.cancelled():
-                telling.result()
-
-    async def _signal(self, event: AgentEvent) -> None:
-        self._last_event = workflow.now()
-        workflow.set_current_details(f"**{event.agent_id}** {event.kind} {event.detail}")
-        if workflow.info().parent is None:
-            return
-        try:
-            parent = workflow.get_external_workflow_handle(self._assignment.task_id)
-            await parent.signal("agent_event", event)
-        except ApplicationError:
-            workflow.logger.warning("the orchestration did not take an event of %s", event.agent_id)
 
     @property
     def _current(self) -> AgentState:
