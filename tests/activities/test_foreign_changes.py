@@ -5,11 +5,32 @@ from pathlib import Path
 
 from agents_bench import FILES, Bench, MakeBench, Serve, call, does, git, make_source, says, texts
 
-from baton.plan import Plan
+from activities.workspace_tools import ownership_of
+from baton.ownership import Refused
+from baton.plan import Plan, PlanStep
 
 SECRET = "tr4cked-pass-7f3a9c"
 READS = call("read", file_path="docs/run.md")
 FOREIGN = "echo spoiled > docs/guide.md; echo mine >> src/a.py; echo new > src/notes.txt"
+
+
+async def test_who_owns_what_follows_the_plan_and_is_worked_out_once_for_each(make_bench: MakeBench) -> None:
+    bench = await make_bench()
+    agent = await bench.start()
+    opening = bench.folder.conversations.load(agent.state.head).opening
+    mine = PlanStep(step=2, agent_type="converter", description="Modernise", items=opening.items)
+    other = PlanStep(step=3, agent_type="writer", description="Write", items=("docs/guide.md",))
+
+    def owner() -> str | None:
+        found = ownership_of(bench.folder, agent.request(), opening)
+        assert ownership_of(bench.folder, agent.request(), opening) is found
+        verdict = found.may_write("docs/guide.md", exists=True)
+        return verdict.owner if isinstance(verdict, Refused) else "mine"
+
+    bench.folder.write_plan(Plan(task_id="t", plan=(mine,)))
+    assert owner() is None
+    bench.folder.write_plan(Plan(task_id="t", plan=(mine, other)))
+    assert owner() == "step 3"
 
 
 async def test_a_secret_that_was_put_back_is_known_again(tmp_path: Path, serve: Serve) -> None:
