@@ -57,6 +57,12 @@ def response_found(model: str, max_tokens: int, response: Response, at: str, sec
     tell(place, place.around, _chat(place, model, max_tokens, response, ended - timedelta(seconds=seconds), ended))
 
 
+def model_killed(model: str, spent: Usage) -> None:
+    """A model call was killed while it answered: only what it cost is known, by estimate."""
+    if here() is not None:
+        measure_usage(spent, model)
+
+
 def tool_called(call: ToolCall, result: Block, began: datetime, *, refused: bool, number: int, attempt: int) -> None:
     """A tool call ended: the `number`-th of its turn, in this attempt of it. `refused`: the file is another's."""
     place = here()

@@ -32,21 +32,24 @@ class LostCalls:
 
     def was_killed(
         self, heartbeat: Sequence[Any], before: Turn | None, model: str, prices: Mapping[str, Price] | None
-    ) -> None:
-        """Count the attempt before this one, if it ended in the middle of a response.
+    ) -> Usage | None:
+        """Count the attempt before this one, if it ended in the middle of a response; returns what is counted now.
 
         `before`: the turn before, whose input and output this call sent again.
         """
         told = heartbeat[0] if heartbeat and isinstance(heartbeat[0], dict) else {}
         tokens = told.get("tokens")
         if self.attempt < 2 or told.get("doing") != self.doing or not isinstance(tokens, int) or tokens < 1:
-            return
+            return None
         last = before.response.usage if before is not None else Usage()
         spent = Usage(
             output_tokens=tokens, cache_read_tokens=last.total_input_tokens + last.output_tokens, model_calls=1
         )
-        if self._known(self.attempt - 1) is None:
-            self._enter(self.attempt - 1, priced(model, spent, prices))
+        if self._known(self.attempt - 1) is not None:
+            return None
+        spent = priced(model, spent, prices)
+        self._enter(self.attempt - 1, spent)
+        return spent
 
     def total(self) -> Usage:
         """All of them so far."""

@@ -13,7 +13,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 from temporalio import activity
 
-from activities.call_telemetry import response_found
+from activities.call_telemetry import model_killed, response_found
 from activities.locking import exclusive
 from activities.lost_calls import LostCalls
 from activities.model import Model, ModelError, ModelRequest
@@ -98,7 +98,10 @@ async def _asked(
     with beat.asking(call.what) as doing:
         lost = LostCalls(folder.store, key, attempt, doing=doing)
         if folder.store.entry(f"{key}/begun-{attempt - 1}") is not None:
-            lost.was_killed(activity.info().heartbeat_details, None, call.request.model, prices)
+            killed = lost.was_killed(activity.info().heartbeat_details, None, call.request.model, prices)
+            if killed is not None:
+                model_killed(call.request.model, killed)
+                trace.model_killed(call.request.model, killed)
         folder.store.enter(f"{key}/begun-{attempt}", b"")
         waits = OverloadWaits(folder.store, key, attempt, activity.info().current_attempt_scheduled_time, beat, trace)
         waits.begun()
@@ -109,7 +112,7 @@ async def _asked(
             waits.failed(error.fault)
             lost.broke(error.spent)
             error.lost = lost.with_own()
-            trace.model_failed(call.request.model, error.fault)
+            trace.model_failed(call.request.model, error.fault, error.spent)
             raise
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
     spent = response.usage + lost.total()

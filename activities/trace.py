@@ -25,8 +25,9 @@ from activities.task_telemetry import line_written
 from activities.telemetry import is_first, measure_wait, place_of
 from baton.conversation import Response
 from baton.messages import Waited
+from baton.pricing import Usage
 from baton.telemetry import known
-from baton.trace import LOST, NAME, unended
+from baton.trace import KILLED, LOST, NAME, unended
 
 ONCE_FOR_AN_ACTIVITY = frozenset(("merge", "gate", "command"))
 """What an activity's later attempt tells of these is the same thing once more."""
@@ -158,18 +159,21 @@ class TurnTrace:
             model=response.model,
             response=response.id,
             outcome=response.stop_reason,
-            input_tokens=usage.total_input_tokens,
-            cache_read_tokens=usage.cache_read_tokens,
-            cache_write_tokens=usage.cache_write_5m_tokens + usage.cache_write_1h_tokens,
-            output_tokens=usage.output_tokens,
-            cost_usd=str(usage.cost_usd),
+            **_used(usage),
         )
 
-    def model_failed(self, model: str, fault: ModelFault) -> None:
-        """A model call ended without one; one that had to wait was never made."""
+    def model_failed(self, model: str, fault: ModelFault, spent: Usage | None) -> None:
+        """A model call ended without one; one that had to wait was never made. `spent`: what it cost all the same."""
         if fault.pause is not None and fault.status is None:
             return
-        self._trace.write("model", **self._where, model=model, outcome=fault.type or "broken", status=fault.status)
+        told = {"outcome": fault.type or "broken", "status": fault.status} | (_used(spent) if spent else {})
+        self._trace.write("model", **self._where, model=model, **told)
+
+    def model_killed(self, model: str, spent: Usage) -> None:
+        """The attempt before was killed while a model answered: what that cost, as far as it is known."""
+        self._trace.begin()
+        where = {**self._where, "attempt": self.attempt - 1}
+        self._trace.write("model", **where, model=model, outcome=KILLED, **_used(spent))
 
     def waited(self, *waits: Waited) -> None:
         """The call had to wait before it could be made."""
@@ -197,6 +201,16 @@ class TurnTrace:
         """A command had changed files of others; they are as they were before."""
         self._trace.begin()
         self._trace.write("foreign", **self._where, paths=paths[:50], outcome="restored")
+
+
+def _used(usage: Usage) -> dict[str, object]:
+    return {
+        "input_tokens": usage.total_input_tokens,
+        "cache_read_tokens": usage.cache_read_tokens,
+        "cache_write_tokens": usage.cache_write_5m_tokens + usage.cache_write_1h_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost_usd": str(usage.cost_usd),
+    }
 
 
 def _now() -> str:

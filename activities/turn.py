@@ -15,7 +15,7 @@ from pathlib import Path
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.call_telemetry import response_found
+from activities.call_telemetry import model_killed, response_found
 from activities.calls import Calls, doing
 from activities.conversations import Conversation
 from activities.credentials import Credentials
@@ -188,7 +188,10 @@ class Turns:
         lost = LostCalls(folder.store, f"{attempt.key}{again}", activity.info().attempt, request.lost)
         prices = folder.record.opened.settings.prices
         before = conversation.turns[-1] if conversation.turns else None
-        lost.was_killed(activity.info().heartbeat_details, before, opening.model, prices)
+        killed = lost.was_killed(activity.info().heartbeat_details, before, opening.model, prices)
+        if killed is not None:
+            model_killed(opening.model, killed)
+            attempt.trace.model_killed(opening.model, killed)
         info = activity.info()
         due = info.current_attempt_scheduled_time
         waits = OverloadWaits(folder.store, f"{attempt.key}{again}", info.attempt, due, attempt.beat, attempt.trace)
@@ -215,7 +218,7 @@ class Turns:
             waits.failed(error.fault)
             lost.broke(error.spent)
             error.lost = lost.with_own()
-            attempt.trace.model_failed(opening.model, error.fault)
+            attempt.trace.model_failed(opening.model, error.fault, error.spent)
             raise
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         paid = _Paid(user=user, response=response, at=at, seconds=attempt.trace.seconds, lost=lost.total())

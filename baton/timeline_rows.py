@@ -8,7 +8,7 @@ from baton.durations import format_duration
 from baton.models import Stored
 from baton.run_facts import RunFacts
 from baton.status import PAUSE, Wait
-from baton.trace import TraceLine
+from baton.trace import KILLED, TraceLine
 from baton.wording import counted, number
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -202,7 +202,7 @@ def _wait(line: TraceLine) -> Block:
 def _gaps(lines: Sequence[TraceLine]) -> list[Block]:
     """Where an attempt ended without a word: from what was told last to the first call of the next attempt."""
     gaps, last, attempts = [], None, dict[int, int]()
-    for line in sorted(lines, key=lambda line: line.began):
+    for line in sorted((line for line in lines if line.outcome != KILLED), key=lambda line: line.began):
         again = line.attempt > attempts.get(line.turn, 1)
         attempts[line.turn] = max(line.attempt, attempts.get(line.turn, 1))
         if again and last is not None and last.kind != "wait" and line.kind != "wait" and line.began > last.at:

@@ -12,6 +12,8 @@ from pydantic import Field, ValidationError
 
 from baton.models import Stored
 
+KILLED = "killed"
+"""The outcome of a model call that was killed; the next attempt tells it, when it comes, with what it cost."""
 KINDS = frozenset(("model", "tool", "started", "ended", "merge", "gate", "foreign", "command", "wait", "closed"))
 NAME = "trace.jsonl"
 LOST = "lost"

@@ -169,7 +169,8 @@ async def test_what_broken_and_killed_attempts_cost_is_counted_once(make_bench: 
     found = await in_attempt(bench, question(bench), number=3, heartbeat_details=beats)
     assert found.spent.model_calls == 3
     assert found.spent.output_tokens == spent.output_tokens + 30 + found.response.usage.output_tokens
-    assert [line.outcome for line in told(bench)] == ["broken", "tool_use"]
+    assert [line.outcome for line in told(bench)] == ["broken", "killed", "tool_use"]
+    assert sum(line.output_tokens for line in told(bench)) == found.spent.output_tokens
 
 
 def _begun(bench: Bench, attempt: int) -> str:

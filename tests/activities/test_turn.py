@@ -12,6 +12,7 @@ import pytest
 from agents_bench import KEY, MODEL, Bench, MakeBench, call, does, says, texts
 from temporalio.exceptions import ApplicationError
 
+from baton import trace
 from baton.agent import MAX_NUDGES, Ask, HandOff, Stop
 from baton.conversation import Ending, NoticeKind, Response, Turn
 from baton.manifest import HandoffReason
@@ -235,6 +236,10 @@ async def test_a_response_that_a_kill_lost_is_counted_by_its_heartbeat(make_benc
     assert lost.cost_usd > 0
     again: TurnOutcome = await bench.environment(agent.run_id, 3).run(bench.turns.execute_step, request)
     assert again == outcome
+    told = trace.parse((bench.folder.artifacts / trace.NAME).read_text()).of("model")
+    (killed,) = [line for line in told if line.outcome == "killed"]
+    assert (killed.output_tokens, killed.turn, killed.attempt) == (700, 2, 1)
+    assert sum(line.cost_usd for line in told) == before.cost_usd + outcome.usage.cost_usd + lost.cost_usd
 
 
 @pytest.mark.parametrize(

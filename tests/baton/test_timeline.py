@@ -194,6 +194,19 @@ def test_waits_commands_and_the_gap_of_a_kill_are_drawn() -> None:
     assert trace.parse(text).lines[2].turn == 1
 
 
+def test_a_killed_call_is_drawn_when_it_is_told_and_hides_no_gap() -> None:
+    text = (
+        line("started", 1, agent="executor-1-x", role="executor", step=1)
+        + model(9, "executor-1-x", outcome="killed", turn=1, seconds=0)
+        + model(12, "executor-1-x", turn=1, attempt=2, seconds=2)
+    )
+    page = Page(render(facts(text), FRAME))
+    (gap,) = [hint for kind, hint in page.blocks if kind == "gap"]
+    assert gap.startswith("nothing told for 9.0 s")
+    (killed,) = [hint for kind, hint in page.blocks if kind == "model bad"]
+    assert "killed" in killed
+
+
 def test_a_task_that_was_broken_off_says_how() -> None:
     ended = model(1) + line("closed", 2, name="run", outcome="terminated")
     page = " ".join(Page(render(facts(ended), FRAME)).text)
