@@ -26,6 +26,7 @@ from activities.sandbox import Sandbox
 from activities.secret_guard import SecretGuard
 from activities.submodule_writes import submodule_paths
 from activities.task_folder import TaskFolder, Tasks, sandbox_for
+from activities.task_telemetry import items_finished
 from activities.tool_result import CallRefused
 from activities.trace import TaskTrace
 from activities.working_tree import TRAILER_AGENT, TRAILER_RESULT
@@ -76,8 +77,13 @@ class RunSteps:
             )
             await folder.repository.reset(workspace)
             told = await _recorded(folder, workspace, request)
-            if request.only_tell or told.finished:
+            if request.only_tell:
                 return told
+            own = _Slice(folder, request, trace)
+            if told.finished:
+                own.found_done(told)
+                return told
+            own.begins(told)
             if told.commit == request.start_commit:
                 await prepare_workspace(folder, workspace, self._sandbox, self._credentials.secrets())
             guard = SecretGuard(
@@ -92,15 +98,50 @@ class RunSteps:
             await guard.learn()
             run = _Run(folder, request, workspace, lock, beat, sandbox_for(folder, self._sandbox), guard, told)
             trace.begin()
-            before = len(told.records)
             try:
                 await run.some()
             except CallRefused as refused:
                 return run.told.model_copy(update={"refused": guard.clean(str(refused))})
-            new = run.told.records[before:]
-            bad = bool(run.told.failure) or any(record.status is ItemStatus.FAILED for record in new)
-            trace.write("command", **where, outcome="failed" if bad else "ok", calls=len(new) or 1)
+            own.ends(run.told)
             return run.told
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """What one activity ran, in all of its attempts: told once, also where one died before it could."""
+
+    folder: TaskFolder
+    request: RunCommands
+    trace: TaskTrace
+
+    def begins(self, told: CommandsRun) -> None:
+        """Keep how much there was before the first attempt."""
+        self.folder.store.enter(self._key, str(len(told.records)).encode())
+
+    def found_done(self, told: CommandsRun) -> None:
+        """Nothing is left to run; an earlier attempt may have run it."""
+        if activity.info().attempt > 1 and self.folder.store.entry(self._key) is not None:
+            self.trace.begin()
+            self.ends(told)
+
+    def ends(self, told: CommandsRun) -> None:
+        """Tell what was run."""
+        new = told.records[int(self.folder.store.entry(self._key) or b"0") :]
+        bad = bool(told.failure) or any(record.status is ItemStatus.FAILED for record in new)
+        self.trace.write(
+            "command",
+            agent=self.request.agent_id,
+            role="run",
+            step=self.request.step.step,
+            outcome="failed" if bad else "ok",
+            calls=len(new) or 1,
+        )
+        items_finished(self.folder, new, self._key)
+
+    @property
+    def _key(self) -> str:
+        info = activity.info()
+        return f"commands/{info.workflow_run_id}/{info.activity_id}/before"
 
 
 class _Batch(Stored):

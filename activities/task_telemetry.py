@@ -5,7 +5,7 @@ closed (their chain was terminated) are told at the end of the task. So no call 
 has ended. What is told again has the same beginning, and is measured once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -149,10 +149,16 @@ def agent_ended(folder: TaskFolder, end: AgentEnding) -> None:
     if not is_first(folder, place, ("ended", end.agent, end.run)):
         return
     measure(span, names.INVOKE_AGENT, known(ROLE=end.role))
-    for record in done:
-        count(names.ITEMS_FINISHED, known(ITEM_STATUS=str(record.status)))
+    _count_items(done)
     if end.successor:
         count(names.HANDOFF_COUNT, known(REASON=str(end.reason)))
+
+
+def items_finished(folder: TaskFolder, records: Sequence[ItemRecord], by: str) -> None:
+    """Commands of a step without agents finished these items; `by` says which, and is counted once."""
+    place = place_of(folder)
+    if place is not None and is_first(folder, place, ("items", by)):
+        _count_items([record for record in records if record.status.finished])
 
 
 def task_ended(
@@ -193,6 +199,11 @@ def task_ended(
     tell(place, None, span)
     if is_first(folder, place, ("ended", folder.record.run_id)):
         measure(span, names.INVOKE_WORKFLOW, {})
+
+
+def _count_items(records: Sequence[ItemRecord]) -> None:
+    for record in records:
+        count(names.ITEMS_FINISHED, known(ITEM_STATUS=str(record.status)))
 
 
 def _events(place: Place, end: AgentEnding, ended: datetime) -> tuple[Event, ...]:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from activities import run_steps
 from activities.credentials import Credentials
 from activities.run_steps import RunSteps
 from activities.task_folder import TaskFolder, TaskRecord, Tasks
+from baton import trace
 from baton.ledger import ItemStatus
 from baton.messages import CommandsRun, OpenedTask, RunCommands, TaskInput
 from baton.plan import Plan, PlanStep
@@ -51,7 +53,9 @@ class Work:
         )
         folder.write_record(record)
 
-    async def run(self, command: str, *items: str, only_tell: bool = False, **step: Any) -> CommandsRun:
+    async def run(
+        self, command: str, *items: str, only_tell: bool = False, attempt: int = 1, **step: Any
+    ) -> CommandsRun:
         one = PlanStep(step=1, agent_type="x", description="d", items=items, run=command, **step)
         other = PlanStep(step=2, agent_type="x", description="d", items=("other.txt",))
         self.folder.write_plan(Plan(task_id="t", plan=(one, other)))
@@ -64,8 +68,15 @@ class Work:
             only_tell=only_tell,
         )
         activities = RunSteps(Tasks(self.state), Credentials(self.state / "none.json", {}))
-        told: CommandsRun = await ActivityEnvironment().run(activities.run_commands, request)
+        environment = ActivityEnvironment()
+        environment.info = replace(environment.info, attempt=attempt)
+        told: CommandsRun = await environment.run(activities.run_commands, request)
         return told
+
+    @property
+    def lines(self) -> list[trace.TraceLine]:
+        """What is told of commands; the last telling counts."""
+        return list(trace.parse((self.state / "artifacts" / trace.NAME).read_text()).of("command"))
 
     def content(self, told: CommandsRun, name: str) -> bytes:
         show = ["git", f"--git-dir={self.folder.repository.path}", "cat-file", "blob", f"{told.commit}:{name}"]
@@ -97,6 +108,20 @@ async def test_every_item_gets_its_command_whatever_its_name(work: Work) -> None
     assert not told.remarks
     assert work.content(told, "-rf.txt") == b"TEXT OF 7\n"
     assert await work.run("false {item}", *ODD, "done.txt") == told, "nothing is run a second time"
+
+
+async def test_what_attempts_that_died_have_run_is_told_by_the_next(work: Work) -> None:
+    await work.create()
+    items = ("plain.txt", "done.txt", "sub/c.txt")
+    file = work.state / "artifacts" / trace.NAME
+    file.mkdir(parents=True)
+    with pytest.raises(IsADirectoryError):
+        await work.run(UPPER, *items)
+    file.rmdir()
+    await work.run(UPPER, *items, attempt=2)
+    assert [(line.calls, line.outcome, line.step) for line in work.lines] == [(3, "ok", 1)]
+    await work.run(UPPER, *items, attempt=3)
+    assert len(work.lines) == 1
 
 
 async def test_a_failure_is_noted_and_what_it_did_is_taken_back(work: Work) -> None:

@@ -143,6 +143,7 @@ from tests.activities.test_telemetry_told import (
 from baton.ledger import ItemRecord, ItemStatus
 from baton.pricing import Usage
 from baton.progress import Progress
+from activities.task_telemetry import items_finished
 from activities.trace import TaskTrace
 from baton.messages import Waited
 from baton.status import TaskStatus, Wait
@@ -161,6 +162,8 @@ with exporting(metrics=True) as collected:
     done = ItemRecord(item="a.py", status=ItemStatus.CHANGED)
     for run in ("one", "one", "after-a-reset"):
         agent_ended(folder, replace(ending("executor-1"), records=(done,), run=run))
+    for _ in range(2):
+        items_finished(folder, (done, ItemRecord(item="b.py")), "commands")
     wait = Wait(kind="approval", phase="planning", since=NOW, until=NOW + timedelta(seconds=4))
     for _ in range(2):
         task_ended(folder, Progress(status=TaskStatus(waits=(wait,)), settings=None))
@@ -211,7 +214,7 @@ def test_every_metric_has_its_unit_and_its_attributes(tmp_path: Path) -> None:
     assert found["baton.cache.ratio"][3] == [0.75]
     assert sorted(found["gen_ai.client.token.usage"][3]) == [100, 40_000]
     assert found["baton.items.finished"][2] == {"baton.item.status"}
-    assert found["baton.items.finished"][3] == found["baton.handoffs.count"][3] == [2]
+    assert (found["baton.items.finished"][3], found["baton.handoffs.count"][3]) == ([3], [2])
     assert found["baton.handoffs.count"][2] == {"baton.reason"}
     assert found["baton.wait.duration"][2] == {"baton.wait.reason", "baton.waited_for", "baton.phase"}
     assert sorted(found["baton.wait.duration"][3]) == [1, 2, 3, 4]
