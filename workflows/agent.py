@@ -55,6 +55,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.status import OWN_WORDS, AgentStatus
     from workflows import policies
     from workflows.failures import lost_in, reason_of, type_of
+    from workflows.log import say
     from workflows.provider_pause import ProviderPause, pause_of
     from workflows.telling import Telling
     from workflows.versions import LIMITS_ASK
@@ -276,7 +277,9 @@ class AgentWorkflow:
             await self._telling.tell(self._paused_event(pause))
         self._choice = None
         since = workflow.now()
+        say(f"waits: {told(pause)}; {pause.reason}", agent=self._id)
         await self._provider.wait_out(pause, lambda: bool(self._stop or self._held or self._choice) or self._paused)
+        say("the wait for the provider is over", agent=self._id)
         self._waited += waited("quota", since)
         match self._taken_choice():
             case None:

@@ -10,6 +10,7 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from baton.progress import Answer, Progress
     from baton.status import AttentionItem, Wait
+    from workflows.log import say
 
 REJECTIONS_KEPT = 20
 WAITS_KEPT = 100
@@ -45,6 +46,7 @@ class Attention:
             id=f"{kind}-{self.asked}", kind=kind, question=question, choices=choices, since=workflow.now(), **where
         )
         self._open[item.id] = item
+        say(f"waits for a person: {item.id}: {question}", step=item.step)
         self._changed()
         return item.id
 
@@ -108,6 +110,8 @@ class Attention:
             self.reject(fault)
             return None
         self.answers[name] = Answer(choice=choice, comment=comment)
+        # Not the comment: what people write may hold a secret.
+        say(f"a person answered {name}: {choice}", step=self._open[name].step)
         return self._open[name]
 
     def end(self, name: str, choice: str) -> None:
@@ -131,5 +135,6 @@ class Attention:
 
     def reject(self, text: str) -> None:
         """Note a signal that made no sense."""
+        say("what somebody told the task was refused; its status says why")
         self.rejected = [*self.rejected, text[:300]][-REJECTIONS_KEPT:]
         self._changed()

@@ -48,6 +48,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.host_work import HostWork
     from workflows.keeping import Keeping
     from workflows.limits import Limits
+    from workflows.log import say
     from workflows.notices import Notices
     from workflows.time_limit import TimeLimit
     from workflows.versions import PROGRESS
@@ -325,7 +326,8 @@ class TaskRun:
         self._make_searchable(PHASE_KEY.value_set(phase), REPOSITORY_KEY.value_set(self.status.repository))
 
     def happened(self, text: str) -> None:
-        """Something worth a line."""
+        """Something worth a line, in the status and in the log."""
+        say(text)
         self.status = with_happening(self.status, workflow.now(), text)
         self.show()
 
@@ -333,6 +335,7 @@ class TaskRun:
         """Something that stays to be seen, once, and not without bound."""
         warnings = self.status.warnings
         if text not in warnings and len(warnings) < WARNINGS_KEPT:
+            say(f"warning: {text}")
             self.update(warnings=(*warnings, text))
 
     def show(self) -> None:

@@ -1,6 +1,7 @@
 """A question of the planner: it waits for a person, and the answer is the result of its call."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 import pytest
@@ -44,7 +45,8 @@ def unplanned(rig: Rig) -> TaskInput:
     return task(source, "a.py").model_copy(update={"plan": None})
 
 
-async def test_the_answer_is_the_result_of_the_call(rig: Rig) -> None:
+async def test_the_answer_is_the_result_of_the_call(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "baton.task")
     model = Asking()
     with rig.api(Rules(model)) as api:
         handle = await rig.start(unplanned(rig))
@@ -64,6 +66,11 @@ async def test_the_answer_is_the_result_of_the_call(rig: Rig) -> None:
         assert statuses(api).keys() == {200}
     assert result.state is TaskState.DONE
     assert model.answers == ["remove them. but say so in the docs", "Plain."]
+    lines = [record.getMessage() for record in caplog.records if record.name == "baton.task"]
+    assert "waits for a person: question-1: Keep the old names?" in lines
+    assert "a person answered question-1: remove them" in lines
+    assert "plan with 1 step and 1 item" in lines
+    assert len(lines) == len(set(lines))
 
 
 async def test_a_pause_while_it_asks_takes_the_answer_along(rig: Rig) -> None:
