@@ -6,6 +6,7 @@ runs, or that was killed, has fewer files: what is there counts.
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -26,7 +27,7 @@ T = TypeVar("T")
 
 
 class RunFacts(Stored):
-    """The facts of one run."""
+    """The facts of one run. `seen_at`: when the status was asked of the task, which runs still."""
 
     task_id: str
     status: TaskStatus = TaskStatus()
@@ -37,6 +38,7 @@ class RunFacts(Stored):
     trace: Trace = Trace()
     reported: bool = False
     unreadable: tuple[str, ...] = ()
+    seen_at: datetime | None = None
 
     @property
     def broken_off(self) -> str:

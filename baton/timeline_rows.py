@@ -52,7 +52,8 @@ def span(facts: RunFacts) -> tuple[datetime, datetime]:
     """From the first to the last moment that anything is known of."""
     moments = [line.began for line in facts.trace.lines] + [line.at for line in facts.trace.lines]
     moments += [wait.since for wait in facts.status.waits] + [wait.until for wait in facts.status.waits]
-    moments += [moment for moment in (facts.status.started_at, facts.status.closed_at) if moment]
+    moments += [item.since for item in facts.status.attention]
+    moments += [moment for moment in (facts.status.started_at, facts.status.closed_at, facts.seen_at) if moment]
     return (min(moments), max(moments)) if moments else (_BEGINNING, _BEGINNING + timedelta(seconds=1))
 
 
@@ -132,6 +133,11 @@ def _task_rows(facts: RunFacts) -> Iterable[Row]:
             hint=f"{_person(wait)}, {format_duration(wait.until - wait.since)}",
         )
         for wait in facts.status.waits
+    ]
+    end = span(facts)[1]
+    waits += [
+        Block(kind="wait", begin=item.since, end=end, hint=f"waits for a person: {item.kind}: {item.question[:300]}")
+        for item in facts.status.attention
     ]
     if waits:
         yield Row(label="waits", kind="task", blocks=tuple(waits))

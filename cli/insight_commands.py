@@ -71,11 +71,11 @@ def timeline(
 ) -> None:
     """Draw the timeline."""
     from baton.timeline import TIMELINE, render
-    from cli.run_folder import artifacts_folder, facts_in, page_frame
+    from cli.run_folder import artifacts_folder, facts_in, page_frame, with_status_now
 
     folder = asyncio.run(artifacts_folder(task_id))
     place = (output or folder / TIMELINE).absolute()
-    page = render(facts_in(task_id, folder), page_frame())
+    page = render(asyncio.run(with_status_now(facts_in(task_id, folder))), page_frame())
     try:
         place.write_text(page, encoding="utf-8")
     except OSError as error:

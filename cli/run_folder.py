@@ -1,5 +1,6 @@
 """The artifacts of a task: where they are, and what they say of its run."""
 
+from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 
@@ -7,7 +8,7 @@ from baton.names import task_id_fault
 from baton.run_facts import FILES, HANDOFFS, RunFacts, run_facts
 from baton.timeline import FRAME_FILES, Frame
 from cli.checks import git
-from cli.exits import Refused
+from cli.exits import Refused, ServiceError
 
 
 async def artifacts_folder(task_id: str) -> Path:
@@ -36,6 +37,25 @@ def facts_in(task_id: str, folder: Path) -> RunFacts:
     if not texts:
         raise Refused(f"{folder} holds nothing of a run yet; with persistState: false nothing of it is kept")
     return run_facts(task_id, texts)
+
+
+async def with_status_now(facts: RunFacts) -> RunFacts:
+    """The facts with the status of this moment, where the task runs still and can be asked."""
+    from cli.access import reading
+    from cli.places import state_path
+    from cli.service import connect
+    from cli.tasks import Task
+
+    service = None if facts.reported or facts.broken_off else reading(state_path())
+    if service is None:
+        return facts
+    try:
+        look = await Task(await connect(service), facts.task_id).look()
+    except (Refused, ServiceError):
+        return facts
+    if look.closed or look.hint:
+        return facts
+    return facts.model_copy(update={"status": look.status, "seen_at": datetime.now(UTC)})
 
 
 def page_frame() -> Frame:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from baton import trace
 from baton.run_facts import run_facts
 from baton.timeline import FRAME_FILES, Frame, render
+from baton.timeline_rows import span
 
 BEGIN = datetime(2026, 11, 30, 8, 0, tzinfo=UTC)
 _PAGE = files("baton.timeline_page")
@@ -131,6 +132,16 @@ def test_agents_turns_handoffs_merges_gates_and_waits_are_drawn() -> None:
     assert "→ ~2 output limit" in told
     assert "0.20 USD" in told
     assert "Do it" in told
+
+
+def test_a_question_that_is_open_is_drawn_until_the_last_moment_that_is_known() -> None:
+    item = {"id": "approval-1", "kind": "approval", "question": "Is the plan right?", "choices": ["approve"]}
+    state = json.dumps({"status": {"state": "waiting", "attention": [item | {"since": "2026-11-30T08:00:02Z"}]}})
+    known = facts(model(1, "a"), **{"state.json": state})
+    seen = known.model_copy(update={"seen_at": BEGIN + timedelta(hours=2)})
+    assert span(seen)[1] == BEGIN + timedelta(hours=2)
+    drawn = dict(Page(render(seen, FRAME)).blocks)
+    assert drawn["wait"].startswith("waits for a person: approval: Is the plan right?")
 
 
 def rows(page: str) -> list[str]:
