@@ -5,10 +5,11 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from baton.durations import format_duration
+from baton.gaps import Gap, gaps
 from baton.models import Stored
 from baton.run_facts import RunFacts
 from baton.status import PAUSE, Wait
-from baton.trace import KILLED, TraceLine
+from baton.trace import TraceLine
 from baton.wording import counted, number
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -160,7 +161,7 @@ def _agent_row(agent: str, lines: Sequence[TraceLine]) -> Row:
     calls = [line for line in lines if line.kind == "model"]
     blocks = [_model(line) for line in calls]
     blocks += [_wait(line) for line in lines if line.kind == "wait"]
-    blocks += _gaps(lines)
+    blocks += [_gap(gap) for gap in gaps(lines)]
     blocks += [_commands(line) for line in lines if line.kind == "command"]
     blocks += _tools([line for line in lines if line.kind in ("tool", "foreign")])
     ended = next((line for line in lines if line.kind == "ended"), None)
@@ -205,18 +206,10 @@ def _wait(line: TraceLine) -> Block:
     return Block(kind="held", begin=line.began, end=line.at, hint=hint)
 
 
-def _gaps(lines: Sequence[TraceLine]) -> list[Block]:
-    """Where an attempt ended without a word: from what was told last to the first call of the next attempt."""
-    gaps, last, attempts = [], None, dict[int, int]()
-    for line in sorted((line for line in lines if line.outcome != KILLED), key=lambda line: line.began):
-        again = line.attempt > attempts.get(line.turn, 1)
-        attempts[line.turn] = max(line.attempt, attempts.get(line.turn, 1))
-        if again and last is not None and last.kind != "wait" and line.kind != "wait" and line.began > last.at:
-            seconds = (line.began - last.at).total_seconds()
-            hint = f"nothing told for {seconds:.1f} s: the attempt before broke off; attempt {line.attempt} went on"
-            gaps.append(Block(kind="gap", begin=last.at, end=line.began, hint=hint))
-        last = line if last is None or line.at > last.at else last
-    return gaps
+def _gap(gap: Gap) -> Block:
+    seconds = gap.length.total_seconds()
+    hint = f"nothing told for {seconds:.1f} s: the attempt before broke off; attempt {gap.again.attempt} went on"
+    return Block(kind="gap", begin=gap.begin, end=gap.end, hint=hint)
 
 
 def _commands(line: TraceLine) -> Block:

@@ -5,6 +5,7 @@ from baton.diagnosis.costs import costs
 from baton.diagnosis.finding import Diagnosis
 from baton.diagnosis.gates import gates
 from baton.diagnosis.lost_context import lost_context
+from baton.diagnosis.lost_work import lost_work
 from baton.diagnosis.repeats import repeats
 from baton.diagnosis.stragglers import stragglers
 from baton.run_facts import RunFacts
@@ -12,7 +13,7 @@ from baton.severity import SEVERITIES
 
 __all__ = ["Diagnosis", "diagnose"]
 
-_LOOKS = (costs, repeats, lost_context, clashes, stragglers, gates)
+_LOOKS = (costs, lost_work, repeats, lost_context, clashes, stragglers, gates)
 
 
 def diagnose(facts: RunFacts) -> tuple[Diagnosis, ...]:

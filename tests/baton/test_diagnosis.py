@@ -177,3 +177,43 @@ def test_a_finding_has_evidence_and_a_remedy_and_the_gravest_comes_first() -> No
 )
 def test_any_facts_can_be_diagnosed(lines: list[Line]) -> None:
     ids(*lines, integration__report={"quality_gates": []})
+
+
+def told(*lines: Line) -> dict[str, Any]:
+    text = "".join(json.dumps(one) + "\n" for one in lines)
+    return {one.id: one for one in diagnose(run_facts("t", {"trace.jsonl": text}))}
+
+
+def test_time_without_a_worker_is_told_once_however_many_agents_had_it() -> None:
+    def turn(agent: str, killed: float, back: float) -> list[Line]:
+        return [tool("read", killed, agent=agent), model(back, 10, 0, agent=agent, turn=1, attempt=2)]
+
+    both = told(*turn("executor-1", 10, 20.5), *turn("executor-2", 12, 22.5), *turn("executor-3", 40, 47.5))
+    found = both["worker-gone"]
+    assert "nothing was told 2 times, 19 s of 38 s" in found.finding
+    assert found.severity == "medium"
+    assert found.evidence[0] == (
+        "08:00:10 to 08:00:22 UTC, 12 s: executor-1 turn 1 (attempt 2), executor-2 turn 1 (attempt 2)"
+    )
+    assert "orchestrate logs" in found.remedy
+    assert "orchestrate doctor" in found.remedy
+
+
+def test_time_without_a_worker_is_no_finding_where_somebody_was_there() -> None:
+    assert told(tool("read", 10), model(40, 10, 0, turn=1)) == {}, "slow, and never begun again"
+    assert "worker-gone" not in told(tool("read", 10), model(13, 10, 0, turn=1, attempt=2)), "a moment"
+    failed = model(10, 10, 0, response="", outcome="overloaded_error", turn=1)
+    assert "worker-gone" not in told(failed, model(40, 10, 0, turn=1, attempt=2)), "the provider's doing"
+    assert "worker-gone" in told(failed, model(40, 10, 0, turn=1, attempt=3)), "an attempt in between told nothing"
+
+
+def test_calls_that_were_paid_and_lost_are_summed() -> None:
+    good = model(10, 1000, 0, turn=1, cost_usd="0.9")
+    killed = model(20, 1000, 0, turn=2, response="", outcome="killed", cost_usd="0.08", out=40)
+    broken = model(30, 1000, 0, turn=2, response="", outcome="broken", cost_usd="0.02", attempt=2)
+    found = told(good, killed, broken)["lost-calls"]
+    assert "2 model calls paid and lost before the answer was whole: 0.1000 of 1.0000 USD" in found.finding
+    assert found.evidence[0] == "executor-1 turn 2: killed, 0.0800 USD, 40 output tokens"
+    assert found.severity == "medium"
+    assert "lost-calls" not in told(good, killed | {"cost_usd": "0"}), "nothing was paid"
+    assert "lost-calls" not in told(good, killed | {"cost_usd": "0.001"}), "too little to matter"
