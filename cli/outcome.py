@@ -66,8 +66,10 @@ def ending_json(look: Look, ending: Ending, page: str | None) -> dict[str, Any]:
 
 
 def plan_lines(plan: dict[str, Any]) -> list[Line]:
-    """A plan that was only made, with what it may cost: the answer of the query `plan`."""
-    steps = plan.get("plan") or []
+    """A plan that was only made, with what it may cost: the answer of the query `plan`. Nothing where none was made."""
+    steps = plan.get("plan")
+    if steps is None:
+        return []
     lines = [Line(f"Plan: {counted(len(steps), 'step')}, mode {plan.get('mode', '')}", Tone.STRONG)]
     for step in steps:
         after = ", ".join(str(number_) for number_ in step.get("depends_on") or ())

@@ -2,11 +2,13 @@
 
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from baton.ledger import ItemCounts
 from baton.pricing import Usage
+from baton.rows import plan_rows
 from baton.states import TaskState
 from baton.status import TaskResult, TaskStatus
 from cli.exits import ExitCode
@@ -116,6 +118,11 @@ def test_a_plan_is_shown_with_its_estimate() -> None:
         "Expected: 2 agents (2 to 4), 5 000 output tokens (3 500 to 12 000), 0.11 USD (0.05 to 0.40).",
         "note: step 3 waits for step 2: both own a.py",
     ]
+
+
+@pytest.mark.parametrize("answer", [{}, plan_rows(None, {})])
+def test_of_a_plan_that_was_never_made_nothing_is_shown(answer: dict[str, Any]) -> None:
+    assert plan_lines(answer) == []
 
 
 def test_a_task_whose_calls_all_failed_has_figures_too() -> None:
