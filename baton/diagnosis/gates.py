@@ -6,6 +6,7 @@ from baton.diagnosis.finding import Diagnosis, found
 from baton.findings import GateOutcome, VerdictStatus
 from baton.run_facts import RunFacts
 from baton.severity import Severity
+from baton.wording import counted
 
 
 def gates(facts: RunFacts) -> Iterator[Diagnosis]:
@@ -42,7 +43,7 @@ def gates(facts: RunFacts) -> Iterator[Diagnosis]:
             "no-gates",
             Severity.MEDIUM,
             "the result was changed and no gate is known that could judge it",
-            [f"{len(merged)} merges, 0 gates"],
+            [f"{counted(len(merged), 'merge')}, 0 gates"],
             "name the project's checks under gates in the settings",
         )
     failing = [result.name for result in facts.baseline if result.outcome is GateOutcome.INCONCLUSIVE]

@@ -30,10 +30,15 @@ def tool(name: str, at: float, **more: Any) -> Line:
     return line("tool", at, tool=name, outcome="error" if more.get("error") else "ok", call=int(at), turn=1, **more)
 
 
-def ids(*lines: Line, **files: Any) -> set[str]:
+def evidence(*lines: Line, **files: Any) -> dict[str, tuple[str, ...]]:
+    """The evidence of each finding, by its id."""
     texts = {name.replace("__", "-") + ".json": json.dumps(value) for name, value in files.items()}
     text = "".join(json.dumps(one) + "\n" for one in lines)
-    return {found.id for found in diagnose(run_facts("a-task", texts | {"trace.jsonl": text}))}
+    return {found.id: tuple(found.evidence) for found in diagnose(run_facts("a-task", texts | {"trace.jsonl": text}))}
+
+
+def ids(*lines: Line, **files: Any) -> set[str]:
+    return set(evidence(*lines, **files))
 
 
 def agents(count: int, *, reread: int) -> list[Line]:
@@ -140,7 +145,7 @@ def test_gates_that_never_ran() -> None:
     base = [GATE | {"outcome": "passed"}]
     assert "gates-inconclusive" in ids(MERGED, integration__report=silent)
     assert "gates-not-run" in ids(MERGED, integration__report={"quality_gates": []}, baseline=base)
-    assert "no-gates" in ids(MERGED, integration__report={"quality_gates": []})
+    assert evidence(MERGED, integration__report={"quality_gates": []})["no-gates"] == ("1 merge, 0 gates",)
     assert not ids(MERGED, integration__report=passed, baseline=base)
     assert not ids(MERGED, baseline=base), "the task has not ended"
     assert not ids(integration__report={"quality_gates": []}), "nothing was changed"
