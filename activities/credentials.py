@@ -15,6 +15,9 @@ from activities.telemetry_wanted import header_values, saved_headers
 from baton.environment import COLLECTOR_CREDENTIALS, MODEL_CREDENTIALS
 from baton.redaction import is_secret_name, is_secret_value, url_password
 
+_PLACES_OF_THE_SHELL = frozenset(("PWD", "OLDPWD"))
+"""They sound like a password, and are the folders one works in."""
+
 
 class Credentials:
     """Where this worker's credentials are. `environment`: the worker's own."""
@@ -50,7 +53,8 @@ class Credentials:
         return self._known[1]
 
     def _secrets(self) -> tuple[str, ...]:
-        own = {name: value for name, value in self._environment.items() if is_secret_name(name)}
+        kept = self._environment.items()
+        own = {name: value for name, value in kept if is_secret_name(name) and name not in _PLACES_OF_THE_SHELL}
         current = self.current()
         own |= {name: value for name, value in current.items() if not name.endswith("_URL")}
         own |= {name: url_password(value) or "" for name, value in current.items() if name.endswith("_URL")}

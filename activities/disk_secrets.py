@@ -4,39 +4,75 @@ Only names decide which files are read; links are never followed, so nothing out
 """
 
 import os
-from collections.abc import Iterable
+import threading
+import time
+from collections import OrderedDict
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from baton.redaction import is_key_file, is_secret_file, secrets_of_file
 
 FOLDERS_AT_MOST = 600
 FILE_LIMIT_BYTES = 1_000_000
+ROOTS_KEPT = 64
+CLOCK_TICK_NS = 2_000_000_000
+"""Times of changes are exact to this on every file system."""
 _PASSED_OVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", ".tox", "target", "dist", "build"})
 
 
+@dataclass(frozen=True)
+class _Folder:
+    """What a look found in a folder: folders to look into, and names of files that are made for secrets. `changed_ns`
+    tells whether it is as it was then; None: it was changed too shortly before to tell."""
+
+    changed_ns: int | None
+    folders: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _File:
+    """The secrets of a file as it was."""
+
+    stamp: tuple[int, ...] | None
+    values: frozenset[str]
+
+
 @dataclass
-class DiskSecrets:
-    """What is known of the secrets that lie in a workspace (`inside`, by file; None: nobody looked) and outside where
-    its commands can read. It holds until something may have written there: looking takes long in a large repository."""
+class _Root:
+    """What is remembered of one root."""
 
-    inside: dict[str, frozenset[str]] | None = None
-    outside: frozenset[str] = frozenset()
+    folders: dict[str, _Folder] = field(default_factory=dict)
+    files: dict[str, _File] = field(default_factory=dict)
 
-    def look(self, root: Path, readable: Iterable[Path]) -> None:
-        """Look in the workspace and in the folders outside. Blocks."""
-        self.outside = frozenset().union(*secret_files_below(*readable).values())
-        self.inside = {os.path.relpath(path, root): values for path, values in secret_files_below(root).items()}
 
-    def wrote(self, paths: Iterable[str]) -> None:
-        """These paths were written, and nothing else."""
-        if any(is_secret_file(path) or is_key_file(path) for path in paths):
-            self.forget()
+class SecretFiles:
+    """Looks for secrets again and again, in any thread: what is as it was is not read again."""
 
-    def forget(self) -> None:
-        """Anything may have been written."""
-        self.inside = None
+    def __init__(self) -> None:
+        self._roots: OrderedDict[str, _Root] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def below(self, root: Path) -> dict[str, frozenset[str]]:
+        """The values by the file that holds them, its path beginning with the root; from the folders nearest to it."""
+        with self._lock:
+            known = self._roots.pop(str(root), _Root())
+            seen, found = _Root(), {}
+            folders = [str(root)]
+            for number, path in enumerate(folders):
+                if number >= FOLDERS_AT_MOST:
+                    break
+                with suppress(OSError):
+                    folder = seen.folders[path] = _folder(path, known.folders.get(path))
+                    folders += [f"{path}/{name}" for name in folder.folders]
+                    for place in (f"{path}/{name}" for name in folder.files):
+                        file = seen.files[place] = _file(place, known.files.get(place))
+                        found[place] = file.values
+            self._roots[str(root)] = seen
+            while len(self._roots) > ROOTS_KEPT:
+                self._roots.popitem(last=False)
+        return found
 
 
 def secrets_below(*roots: Path | None) -> frozenset[str]:
@@ -45,22 +81,39 @@ def secrets_below(*roots: Path | None) -> frozenset[str]:
 
 
 def secret_files_below(*roots: Path) -> dict[str, frozenset[str]]:
-    """The values by the file that holds them, its path beginning with its root."""
-    found: dict[str, frozenset[str]] = {}
-    for root in roots:
-        folders = [root]
-        for number, folder in enumerate(folders):
-            if number >= FOLDERS_AT_MOST:
-                break
-            with suppress(OSError), os.scandir(folder) as entries:
-                for entry in sorted(entries, key=lambda entry: entry.name):
-                    if entry.is_dir(follow_symlinks=False):
-                        folders += [Path(entry.path)] if entry.name not in _PASSED_OVER else []
-                    elif entry.is_file(follow_symlinks=False) and (
-                        is_secret_file(entry.name) or is_key_file(entry.name)
-                    ):
-                        found[entry.path] = frozenset(secrets_of_file(entry.name, _text(entry.path)))
-    return found
+    """As `SecretFiles.below`, of several roots."""
+    files = SecretFiles()
+    return {place: values for root in roots for place, values in files.below(root).items()}
+
+
+def _folder(path: str, known: _Folder | None) -> _Folder:
+    # Before the look: what comes in between makes it another.
+    changed_ns = _changed_ns(os.lstat(path))
+    if known is not None and known.changed_ns is not None and known.changed_ns == changed_ns:
+        return known
+    folders, files = [], []
+    with os.scandir(path) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if entry.is_dir(follow_symlinks=False):
+                folders += [entry.name] if entry.name not in _PASSED_OVER else []
+            elif entry.is_file(follow_symlinks=False) and (is_secret_file(entry.name) or is_key_file(entry.name)):
+                files.append(entry.name)
+    return _Folder(changed_ns, tuple(folders), tuple(files))
+
+
+def _file(path: str, known: _File | None) -> _File:
+    found = os.lstat(path)
+    stamp = None if _changed_ns(found) is None else (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    if known is not None and known.stamp is not None and known.stamp == stamp:
+        return known
+    return _File(stamp, frozenset(secrets_of_file(os.path.basename(path), _text(path))))  # noqa: PTH119
+
+
+def _changed_ns(found: os.stat_result) -> int | None:
+    """When it was changed last; None where another change could have the same time. Commands can set the one time back,
+    not the other."""
+    changed_ns = max(found.st_mtime_ns, found.st_ctime_ns)
+    return changed_ns if time.time_ns() - changed_ns > CLOCK_TICK_NS else None
 
 
 def _text(path: str) -> str:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from activities.disk_secrets import DiskSecrets
 from activities.git import split
 
 MOST_NAMED = 100
@@ -32,8 +31,7 @@ _KINDS = {b"A": ChangeKind.ADDED, b"D": ChangeKind.DELETED, b"T": ChangeKind.TYP
 class KnownTree:
     """Of one workspace: `found` differs on disk from `commit`, its last checkpoint (None: unknown), but for the paths
     in `unsure`; `changed_since_start` is what differs between the commits `start` and `commit`, but for those in
-    `changed_twice`, which may be as they were. `index` tells the index file that holds `commit` from any other. Of
-    `secrets` the guard of the tools keeps book."""
+    `changed_twice`, which may be as they were. `index` tells the index file that holds `commit` from any other."""
 
     commit: str = ""
     index: tuple[int, ...] = ()
@@ -43,7 +41,6 @@ class KnownTree:
     start: str = ""
     changed_since_start: dict[bytes, ChangeKind] = field(default_factory=dict)
     changed_twice: set[bytes] = field(default_factory=set)
-    secrets: DiskSecrets = field(default_factory=DiskSecrets)
 
     def wrote(self, paths: Iterable[str]) -> None:
         """These paths, relative to the workspace and without links, may have changed."""
@@ -63,7 +60,6 @@ class KnownTree:
             return
         self.commit = self.start = commit
         self.anything_changed()
-        self.secrets.forget()
         self.left_out, self.unsure = {}, set()
         self.changed_since_start, self.changed_twice = {}, set()
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from activities.disk_secrets import DiskSecrets
+from activities.disk_secrets import SecretFiles
 from activities.programs import capture
 from baton.printed_secrets import printed, printed_values
 from baton.redaction import MASK, is_key_file, is_secret_file, redacted, tokens_in
@@ -31,7 +31,7 @@ class SecretGuard:
 
     `git` reads the workspace's repository (with an explicit `--git-dir`). `base_commit` is where the step began,
     `commit` the checkpoint that the workspace stands at now. `readable` are folders outside that commands can read;
-    `disk` is what is known of both already.
+    `files` looks for secrets in both.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class SecretGuard:
         commit: str = "HEAD",
         credentials: Iterable[str] = (),
         readable: Iterable[Path] = (),
-        disk: DiskSecrets | None = None,
+        files: SecretFiles | None = None,
     ) -> None:
         self._root = root
         self._git = (*git, *_SAFE_GIT)
@@ -53,7 +53,8 @@ class SecretGuard:
         self._commit = commit
         self._outside = frozenset(credentials)
         self._readable = tuple(readable)
-        self._disk = disk or DiskSecrets()
+        self._files = files or SecretFiles()
+        self._unread = self._unread_outside = True
         self._at_start: dict[str, frozenset[str]] | None = None
         self._values = self._outside
         self._by_form: frozenset[str] = frozenset()
@@ -66,22 +67,28 @@ class SecretGuard:
         return self._values
 
     def wrote(self, paths: Iterable[str]) -> None:
-        """These files of the workspace were written, and nothing else: `learn` looks again where it has to."""
-        self._disk.wrote(paths)
+        """These files of the workspace were written, and nothing else: `learn` looks again."""
+        self._unread = self._unread or any(True for _ in paths)
 
     def changed(self) -> None:
-        """Something may have been written to the disk: `learn` looks again."""
-        self._disk.forget()
+        """Something may have been written to the disk, or read outside: `learn` looks again at all."""
+        self._unread = self._unread_outside = True
 
     async def learn(self) -> None:
         """Know what lies on disk now, and do not forget what lay there: a command may print a file and remove it."""
-        if self._disk.inside is None:
-            await asyncio.to_thread(self._disk.look, self._root, self._readable)
-        inside = self._disk.inside or {}
+        if self._unread:
+            await asyncio.to_thread(self._learn)
+
+    def _learn(self) -> None:
+        self._unread = False
+        if self._unread_outside:
+            self._unread_outside = False
+            for folder in self._readable:
+                self._outside = self._outside.union(*self._files.below(folder).values())
+        found = self._files.below(self._root)
         if self._at_start is None:
-            self._at_start = inside
-        self._outside |= self._disk.outside
-        self._values = self._values.union(self._outside, *inside.values())
+            self._at_start = {os.path.relpath(path, self._root): values for path, values in found.items()}
+        self._values = self._values.union(self._outside, *found.values())
 
     def clean(self, text: str) -> str:
         """Text that can be sent and stored: valid Unicode, secrets masked."""

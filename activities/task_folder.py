@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from activities.conversations import Conversations
+from activities.disk_secrets import SecretFiles
 from activities.outputs import Outputs
 from activities.repository import PrivateRepository
 from activities.sandbox import Sandbox
@@ -62,6 +63,7 @@ class TaskFolder:
         self.state = StateFile(path, self.store)
         self.ownerships: OrderedDict[str, tuple[Plan, Ownership]] = OrderedDict()
         """What agents may change, by whose it is, with the plan that says so; kept from turn to turn."""
+        self.secret_files = SecretFiles()
         self._record: TaskRecord | None = None
         self._plan: Plan | None = None
 

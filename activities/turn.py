@@ -242,9 +242,7 @@ class Turns:
         folder, request, opening = attempt.folder, attempt.request, conversation.opening
         secrets, beat = self._credentials.secrets(), attempt.beat
         tree = folder.repository.tree_after(folder.workspace(request.workspace), request.head, request.commit)
-        tools = workspace_tools(
-            folder, request, opening, attempt.lock, self._sandbox, secrets, beat.report_sign, tree.secrets
-        )
+        tools = workspace_tools(folder, request, opening, attempt.lock, self._sandbox, secrets, beat.report_sign)
         runner = Calls(
             folder=folder,
             request=request,

@@ -217,7 +217,6 @@ class WorkingTree:
         await self._synchronise_index(tree)
         known = b""
         for change in changes:
-            tree.secrets.wrote([change.name])
             place = self.path / change.name
             if place.is_dir() and not place.is_symlink():
                 remove_tree(place)

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 
-from activities.disk_secrets import DiskSecrets
 from activities.python_origin import command_environment
 from activities.sandbox import Sandbox
 from activities.secret_guard import SecretGuard
@@ -31,10 +30,8 @@ def workspace_tools(
     sandbox: Sandbox | None,
     secrets: tuple[str, ...],
     on_output: Callable[[], None] | None = None,
-    disk: DiskSecrets | None = None,
 ) -> Tools:
-    """The tools for one turn of the agent that `opening` describes. `on_output`: told when a command prints. `disk`:
-    what is known of the secrets there."""
+    """The tools for one turn of the agent that `opening` describes. `on_output`: told when a command prints."""
     record = folder.record
     settings = record.opened.settings
     workspace = folder.workspace(request.workspace)
@@ -67,7 +64,7 @@ def workspace_tools(
             commit=request.commit or opening.start_commit,
             credentials=secrets,
             readable=[folder.checkout] if folder.checkout else [],
-            disk=disk,
+            files=folder.secret_files,
         ),
         outputs=folder.outputs(opening.step if request.role is Role.EXECUTOR else None),
         submodules=partial(submodule_paths, folder.repository.git(), opening.start_commit, workspace),

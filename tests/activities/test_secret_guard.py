@@ -1,13 +1,15 @@
 """Secrets do not get into files that are committed: not by a file tool, not by a command."""
 
 import base64
+import os
 import subprocess
-from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from activities.disk_secrets import DiskSecrets
+from activities import disk_secrets
+from activities.disk_secrets import SecretFiles
 from activities.repository import PrivateRepository
 from activities.secret_guard import SecretGuard
 from activities.tools import Tools
@@ -54,7 +56,9 @@ async def place(checkout: Path, tmp_path: Path) -> tuple[PrivateRepository, Path
     return repository, await repository.open_workspace("step-1", facts.base_commit, "step-1")
 
 
-async def tools_of(place: tuple[PrivateRepository, Path], checkout: Path | None) -> Tools:
+async def tools_of(
+    place: tuple[PrivateRepository, Path], checkout: Path | None, files: SecretFiles | None = None
+) -> Tools:
     repository, workspace = place
     commit = await repository.last_checkpoint(workspace)
     command = repository.git_command(workspace)
@@ -66,6 +70,7 @@ async def tools_of(place: tuple[PrivateRepository, Path], checkout: Path | None)
         commit=commit,
         credentials=[CREDENTIAL],
         readable=[checkout] if checkout else [],
+        files=files,
     )
     return Tools(
         workspace,
@@ -108,32 +113,61 @@ async def test_a_file_tool_refuses_to_write_a_secret(
     assert (place[1] / "a.py").read_text("utf-8") == "x = 1\n"
 
 
-async def test_the_disk_is_looked_at_anew_after_a_command_and_a_secret_file_only(
-    place: tuple[PrivateRepository, Path], checkout: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("where", ["checkout", "workspace"])
+async def test_a_secret_that_appears_between_two_turns_is_known_in_the_next(
+    place: tuple[PrivateRepository, Path], checkout: Path, where: str
 ) -> None:
-    """Looking takes long in a large repository, and the file tools tell what they write."""
-    looked: list[Path] = []
-
-    def look(disk: DiskSecrets, root: Path, readable: Iterable[Path]) -> None:
-        looked.append(root)
-        original(disk, root, readable)
-
-    original = DiskSecrets.look
-    monkeypatch.setattr(DiskSecrets, "look", look)
-    tools = await tools_of(place, checkout)
-    for number in range(3):
-        await tools.call("write", {"file_path": f"n{number}.py", "content": "n = 1\n"})
-        assert await tools.guard.barred_paths([f"n{number}.py"]) == []
-    assert len(looked) == 1
-    await tools.call("write", {"file_path": ".env.local", "content": "OWN_TOKEN=a-value-of-its-own-7a\n"})
-    shown = await tools.call("read", {"file_path": "n1.py"})
-    assert len(looked) == 2
-    (checkout / ".env").write_text("NEW_PASSWORD=put-there-in-between-9b\n", encoding="utf-8")
-    shown = await tools.call("bash", {"command": f"cat {checkout}/.env .env.local"})
-    assert "put-there-in-between-9b" not in shown.content
-    assert "a-value-of-its-own-7a" not in shown.content
-    refused = await tools.call("write", {"file_path": "n0.py", "content": "p = 'put-there-in-between-9b'\n"})
+    """A person may put it there; turns share what was seen of the disk, as those of a task do."""
+    files, value = SecretFiles(), "put-there-in-between-9b"
+    first = await tools_of(place, checkout, files)
+    written = await first.call("write", {"file_path": "n0.py", "content": "n = 1\n"})
+    assert not written.is_error
+    (place[1] / "app.log").write_text(f"with {value}\n", encoding="utf-8")
+    (place[1] if where == "workspace" else checkout).joinpath(".env.local").write_text(f"NEW_PASSWORD={value}\n")
+    second = await tools_of(place, checkout, files)
+    shown = await second.call("read", {"file_path": "app.log"})
+    assert "[secret]" in shown.content
+    refused = await second.call("write", {"file_path": "n0.py", "content": f"p = '{value}'\n"})
     assert refused.is_error
+    assert await second.guard.barred_paths(["app.log"]) == ["app.log"]
+
+
+async def test_a_secret_in_a_file_that_is_there_already_is_known_when_it_changes(
+    place: tuple[PrivateRepository, Path], checkout: Path
+) -> None:
+    files = SecretFiles()
+    await (await tools_of(place, checkout, files)).call("read", {"file_path": "a.py"})
+    (checkout / ".env").write_text("DB_PASSWORD=another-one-of-today-4c\n", encoding="utf-8")
+    tools = await tools_of(place, checkout, files)
+    refused = await tools.call("write", {"file_path": "n0.py", "content": "p = 'another-one-of-today-4c'\n"})
+    assert refused.is_error
+
+
+def test_folders_and_files_that_are_as_they_were_are_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looking through all of a large repository takes long, and is done in every turn."""
+    for name in ("a", "a/b", "c"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "a/b/.env").write_text("TOKEN=one-of-yesterday-77\n", encoding="utf-8")
+    monkeypatch.setattr(disk_secrets, "CLOCK_TICK_NS", 0)
+    listed: list[str] = []
+
+    def scandir(path: str) -> Any:
+        listed.append(os.path.relpath(path, tmp_path))
+        return original(path)
+
+    original = os.scandir
+    monkeypatch.setattr(disk_secrets.os, "scandir", scandir)
+    files = SecretFiles()
+    expected = {f"{tmp_path}/a/b/.env": frozenset(["one-of-yesterday-77"])}
+    assert files.below(tmp_path) == expected
+    assert listed == [".", "a", "c", "a/b"]
+    assert files.below(tmp_path) == expected
+    assert len(listed) == 4
+    (tmp_path / "c/prod.env").write_text("TOKEN=one-of-today-88\n", encoding="utf-8")
+    assert files.below(tmp_path).keys() == {*expected, f"{tmp_path}/c/prod.env"}
+    assert listed[4:] == ["c"]
 
 
 async def test_a_secret_in_two_halves_is_refused_when_it_is_whole(

@@ -123,7 +123,7 @@ def commands_below(folder: Path) -> list[str]:
     """Processes that work in the folder now, as `pid command line`."""
     found = []
     for process in psutil.process_iter():
-        with suppress(psutil.Error):
+        with suppress(psutil.Error, OSError):
             if Path(process.cwd()).is_relative_to(folder) and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(f"{process.pid} {' '.join(process.cmdline())}")
     return found
