@@ -13,7 +13,7 @@ from cli import processes
 from cli.checks import workers_elsewhere
 from cli.connection import unreachable
 from cli.exits import Refused, ServiceError
-from cli.service import Service, configured, ensure, inspect, save_credentials
+from cli.service import Service, configured, ensure, save_credentials, serving
 from cli.service_record import ServiceFiles
 from cli.terminal import remark
 
@@ -25,8 +25,9 @@ _NOTHING_RUNS = "no Baton service runs here; start it with: orchestrate up (task
 
 
 def reading(state: Path) -> Service | None:
-    """The service to read from: the configured server, else the embedded one where it runs. Starts nothing."""
-    running = inspect(state)
+    """The service to read from: the configured server, else the embedded one where it runs (also without its
+    supervisor). Starts nothing."""
+    running = serving(state)
     try:
         server = configured()
     except ServiceError as error:

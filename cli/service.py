@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from temporalio.envconfig import ClientConnectConfig
 
 __all__ = [
+    "SUPERVISOR_GONE",
     "Ports",
     "Service",
     "configured",
@@ -45,6 +46,7 @@ __all__ = [
     "last_ports",
     "normalised",
     "save_credentials",
+    "serving",
     "stop",
 ]
 
@@ -54,21 +56,34 @@ _PROBE_LIMIT = timedelta(seconds=1)
 _REMOTE_PROBE_LIMIT = timedelta(seconds=5)
 _POLL_SECONDS = 0.05
 _HOPELESS_RESTARTS = 4
+SUPERVISOR_GONE = (
+    "the supervisor is gone: running tasks go on, but no worker or server would be started again; "
+    "`orchestrate up` brings it back"
+)
 _DETACH = "--detach"
 
 
 def inspect(state: Path) -> Service | None:
     """The service that runs now: its supervisor and server live and the server's port answers. Else None, also
     during the moment in which a server that died is started again. `ready` tells of the worker."""
+    service = serving(state)
+    return service if service is not None and SUPERVISOR_GONE not in service.troubles else None
+
+
+def serving(state: Path) -> Service | None:
+    """What can be read from: the service that runs now, or what a killed supervisor left while its server (with one
+    that is not ours, its worker) lives. `troubles` then says SUPERVISOR_GONE."""
     service = ServiceFiles(state.resolve()).read()
-    if service is None or not processes.is_alive(service.supervisor):
+    if service is None:
         return None
-    if service.embedded and not processes.is_alive(service.server):
+    gone = not processes.is_alive(service.supervisor)
+    if (service.embedded or gone) and not processes.is_alive(service.server if service.embedded else service.worker):
         return None
     if not processes.answers(service.address, _PROBE_LIMIT):
         return None
     # A worker that has just died may not be in the record yet.
-    return service.model_copy(update={"ready": service.ready and processes.is_alive(service.worker)})
+    now = {"ready": service.ready and processes.is_alive(service.worker)}
+    return service.model_copy(update=now | ({"troubles": (SUPERVISOR_GONE,)} if gone else {}))
 
 
 def ensure(

@@ -10,7 +10,7 @@ from cli.access import reading
 from cli.code_version import fingerprint
 from cli.exits import Refused, ServiceError
 from cli.finding import Finding, fault, note, ok
-from cli.service import inspect, last_ports, normalised
+from cli.service import SUPERVISOR_GONE, last_ports, normalised, serving
 from cli.service_record import Service, ServiceFiles, log_tail
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def service_findings(state: Path) -> list[Finding]:
     if service is None:
         return [_at_rest(files), _ports(files)]
     findings = asyncio.run(_of_server(service))
-    running = inspect(state)
+    running = serving(state)
     if running is None:
         return findings
     if normalised(running.address) != normalised(service.address):
@@ -141,6 +141,8 @@ def _code(service: Service) -> list[Finding]:
 
 
 def _restarts(service: Service) -> list[Finding]:
+    if SUPERVISOR_GONE in service.troubles:
+        return [fault("supervisor", SUPERVISOR_GONE, "orchestrate up (running tasks go on)")]
     troubles = [fault("restarts", told, f"read {service.supervisor_log}; then {_AGAIN}") for told in service.troubles]
     counts = {"server": service.server_restarts, "worker": service.worker_restarts}
     told = [f"the {what} {count} times" for what, count in counts.items() if count]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from cli import processes
 from cli.application import build
 from cli.code_version import fingerprint, stamp
 from cli.service import Ports, ensure, stop
@@ -209,8 +210,9 @@ def test_a_running_service_is_looked_at(home: Path, tmp_path: Path, monkeypatch:
         first.bind(("127.0.0.1", 0))
         second.bind(("127.0.0.1", 0))
         ports = Ports(frontend=first.getsockname()[1], ui=second.getsockname()[1])
+    worker = [sys.executable, str(script)]
     try:
-        service = ensure(state, [sys.executable, str(script)], ports=ports)
+        service = ensure(state, worker, ports=ports)
         _, found, _ = examined()
         assert found["server"]["state"] == "ok"
         assert service.address in found["server"]["text"]
@@ -224,5 +226,25 @@ def test_a_running_service_is_looked_at(home: Path, tmp_path: Path, monkeypatch:
         assert "the worker 3 times" in found["restarts"]["text"]
         monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:9")
         assert examined()[1]["server"]["state"] == "fault"
+        monkeypatch.delenv("TEMPORAL_ADDRESS")
+        processes.kill(service.supervisor)
+        left = [service.server, service.worker]
+        _, found, _ = examined()
+        assert found["server"]["state"] == found["worker"]["state"] == "ok"
+        assert found["supervisor"]["state"] == "fault"
+        assert "orchestrate up" in found["supervisor"]["remedy"]
+        assert "ports" not in found
+        for command in (["status"], ["list"]):
+            listed = CliRunner().invoke(build(), command)
+            assert listed.exit_code == 0, listed.output
+            assert "the supervisor is gone" in listed.stderr
+            assert "no Baton service" not in listed.output
+        assert all(map(processes.is_alive, left)), "looking ends nothing"
+        again = ensure(state, worker)
+        assert not any(map(processes.is_alive, left))
+        assert "supervisor" not in examined()[1]
+        processes.kill(again.supervisor)
+        assert stop(state)
+        assert not any(map(processes.is_alive, (again.server, again.worker)))
     finally:
         stop(state)

@@ -28,6 +28,7 @@ from cli.exits import ServiceError
 from cli.finding import State
 from cli.places import state_path
 from cli.service import (
+    SUPERVISOR_GONE,
     Ports,
     Service,
     configured,
@@ -35,6 +36,7 @@ from cli.service import (
     ensure,
     inspect,
     save_credentials,
+    serving,
     stop,
 )
 from cli.service_checks import service_findings
@@ -290,6 +292,25 @@ def test_a_broken_or_stale_record_is_no_service(tmp_path: Path) -> None:
     gone = ProcessMark(pid=os.getpid(), created=1.0)
     files.write(Service(address="127.0.0.1:1", directory=files.directory, supervisor=gone, server=gone))
     assert inspect(tmp_path) is None
+    assert serving(tmp_path) is None
+
+
+def test_a_server_that_is_not_ours_is_left_by_a_killed_supervisor_while_the_worker_lives(tmp_path: Path) -> None:
+    files = ServiceFiles(tmp_path)
+    files.create()
+    gone = ProcessMark(pid=os.getpid(), created=1.0)
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        record = Service(address=address, embedded=False, directory=files.directory, supervisor=gone, worker=gone)
+        files.write(record)
+        assert serving(tmp_path) is None
+        files.write(record.model_copy(update={"worker": processes.mark(os.getpid())}))
+        left = serving(tmp_path)
+        assert left is not None
+        assert left.troubles == (SUPERVISOR_GONE,)
+        assert inspect(tmp_path) is None
 
 
 def test_without_configuration_the_embedded_server_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -397,6 +418,9 @@ def test_server_and_worker_come_back_after_sigkill(state: Path, worker: list[str
     assert second.worker_pid == first.worker_pid
     assert (second.server_restarts, second.worker_restarts) == (1, 0)
     assert asyncio.run(describe_workflow(second)) == "RUNNING"
+    now = serving(state)
+    assert now is not None
+    assert now.troubles == ()
 
     kill(second.worker_pid)
     third = ready_again(state)
@@ -413,6 +437,10 @@ def test_a_killed_supervisor_is_replaced_and_one_server_uses_the_database(state:
     asyncio.run(start_workflow(first))
     kill(first.supervisor_pid)
     assert inspect(state) is None
+    left = serving(state)
+    assert left is not None
+    assert (left.address, left.ready, left.troubles) == (first.address, True, (SUPERVISOR_GONE,))
+    assert asyncio.run(describe_workflow(left)) == "RUNNING"
     assert living(first.server_pid, first.worker_pid) == [first.server_pid, first.worker_pid]
     assert is_locked(files.database_lock)
     assert not is_locked(files.supervisor_lock)
