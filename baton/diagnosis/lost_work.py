@@ -17,6 +17,8 @@ LEAST_TIME, MUCH_TIME = timedelta(seconds=5), timedelta(minutes=5)
 LEAST_SHARE, MUCH = 0.01, 0.1
 """Shares of the run's time and cost; less money is not worth a finding."""
 AGENTS_NAMED = 3
+_MEANT = "cancelled"
+"""How a call ends that somebody, or a limit, wanted to end."""
 
 
 def lost_work(facts: RunFacts) -> Iterator[Diagnosis]:
@@ -93,7 +95,7 @@ def _who(outage: list[Gap]) -> str:
 
 def _paid(facts: RunFacts) -> Iterator[Diagnosis]:
     calls = facts.trace.of("model")
-    lost = [line for line in calls if not line.response and line.cost_usd]
+    lost = [line for line in calls if not line.response and line.cost_usd and line.outcome != _MEANT]
     cost = sum((line.cost_usd for line in calls), Decimal(0))
     wasted = sum((line.cost_usd for line in lost), Decimal(0))
     share = float(wasted / cost) if lost else 0.0

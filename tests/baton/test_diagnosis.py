@@ -221,4 +221,5 @@ def test_calls_that_were_paid_and_lost_are_summed() -> None:
     assert found.evidence[0] == "executor-1 turn 2: killed, 0.0800 USD, 40 output tokens"
     assert found.severity == "medium"
     assert "lost-calls" not in told(good, killed | {"cost_usd": "0"}), "nothing was paid"
+    assert "lost-calls" not in told(good, killed | {"outcome": "cancelled"}), "somebody wanted that"
     assert "lost-calls" not in told(good, killed | {"cost_usd": "0.001"}), "too little to matter"
