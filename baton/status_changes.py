@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from baton.ledger import ItemCounts
-from baton.messages import AgentEvent
+from baton.messages import AgentEvent, StepResult
 from baton.plan import PlanStep
 from baton.pricing import Usage
 from baton.roles import Role
+from baton.states import StepStatusWord, TaskState
 from baton.status import AgentStatus, Happening, StepStatus, TaskStatus
 
 HAPPENINGS_KEPT = 40
@@ -33,6 +34,16 @@ def with_step(status: TaskStatus, number: int, **changes: object) -> TaskStatus:
     """The status with one step changed."""
     steps = tuple(step.model_copy(update=changes) if step.step == number else step for step in status.steps)
     return status.model_copy(update={"steps": steps})
+
+
+def with_result(status: TaskStatus, result: StepResult, *, cancelled: bool) -> tuple[TaskStatus, str]:
+    """The status after a step came to its result, and a line on it. One that a cancel of the task stopped has not
+    failed."""
+    stopped = cancelled and result.status is StepStatusWord.FAILED
+    state = str(TaskState.CANCELLED if stopped else result.status)
+    done = f": {result.items.done}/{result.items.total} items done" if result.items.total else ""
+    changed = with_step(status, result.step, state=state, items=result.items)
+    return changed, f"step {result.step} {state.replace('_', ' ')}{done}"
 
 
 def with_happening(status: TaskStatus, at: datetime, text: str) -> TaskStatus:

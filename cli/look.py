@@ -17,12 +17,14 @@ class Pulse:
 
 @dataclass(frozen=True)
 class Look:
-    """`pulses` by workflow id. `hint` says why the status may be old; `closed` that the workflow has ended."""
+    """`pulses` by workflow id. `hint` says why the status may be old; `closed` that the workflow has ended,
+    `terminated` that it was ended from outside and could not stop its steps itself."""
 
     status: TaskStatus
     pulses: Mapping[str, Pulse] = field(default_factory=dict)
     hint: str = ""
     closed: bool = False
+    terminated: bool = False
 
     @property
     def usage(self) -> Usage:

@@ -40,6 +40,8 @@ def ending_lines(look: Look, ending: Ending, page: str | None) -> list[Line]:
     status, result = look.status, ending.result
     word, tone = _WORDS.get(ending.state, (str(ending.state), Tone.PLAIN))
     summary = (result.summary if result else "") or status.summary or ending.fault
+    if ending.terminated:
+        word, summary = "Terminated", ending.terminated
     lines = [Line(f"{word}: {summary}" if summary else word, tone)]
     items = result.items if result else status.items
     usage = result.usage if result else look.usage

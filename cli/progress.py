@@ -25,6 +25,7 @@ _SUCCESSOR = re.compile(r"(\S+?)(~\d+)? handed off to \1(~\d+)")
 _ORDER = ("starting", "opening", "planning", "executing", "integrating", "reporting")
 _TREE = (("planning", Role.PLANNER), ("executing", Role.EXECUTOR), ("integrating", Role.INTEGRATOR))
 _TITLES = {"planning": "planning", "executing": "execution", "integrating": "integration"}
+_STOPPED = "stopped"
 _TONES = {
     TaskState.DONE: Tone.GOOD,
     TaskState.FAILED: Tone.BAD,
@@ -62,7 +63,7 @@ def _rows(lines: Sequence[Line], width: int) -> list[Line]:
 
 def _title(look: Look, now: datetime) -> list[Line]:
     status = look.status
-    return [Line(status.task or status.task_id, Tone.STRONG), _state_line(status, now)]
+    return [Line(status.task or status.task_id, Tone.STRONG), _state_line(look, now)]
 
 
 def _tree(look: Look) -> list[Line]:
@@ -146,9 +147,10 @@ def news_line(at: datetime, text: str) -> Line:
     return Line(_told(at, text))
 
 
-def _state_line(status: TaskStatus, now: datetime) -> Line:
-    parts = [status.task_id, str(status.state)]
-    if status.state in {TaskState.RUNNING, TaskState.WAITING}:
+def _state_line(look: Look, now: datetime) -> Line:
+    status = look.status
+    parts = [status.task_id, "terminated" if look.terminated else str(status.state)]
+    if not _is_over(status):
         parts.append(status.phase)
     if status.started_at is not None:
         parts.append(format_duration((status.closed_at or now) - status.started_at))
@@ -175,13 +177,21 @@ def _phase_of(agent: AgentStatus) -> Role:
 
 def _phase_state(status: TaskStatus, phase: str) -> str:
     if status.phase == phase:
+        if _is_over(status):
+            return _STOPPED
         return "running" if status.state is not TaskState.WAITING else StepStatusWord.PARTIAL
     if status.phase in _ORDER and _ORDER.index(status.phase) < _ORDER.index(phase):
+        return "pending"
+    if phase == "integrating" and status.state is TaskState.CANCELLED:
         return "pending"
     if phase == "executing" and any(step.state not in {"pending", StepStatusWord.OK} for step in status.steps):
         return StepStatusWord.PARTIAL
     reached = status.steps or status.state is TaskState.DONE
     return StepStatusWord.OK if reached else "pending"
+
+
+def _is_over(status: TaskStatus) -> bool:
+    return status.state not in {TaskState.RUNNING, TaskState.WAITING}
 
 
 def _phase_detail(status: TaskStatus, phase: str) -> str:
@@ -217,7 +227,9 @@ def _step_lines(look: Look, agents: Sequence[AgentStatus]) -> Iterator[Line]:
         if plenty and step.state in folded:
             folded[step.state] += 1
             continue
-        yield _step_line(step, at_work[step.step])
+        # What was at work when the task ended could not say that it was stopped.
+        stopped = step.state == "running" and _is_over(look.status)
+        yield _step_line(step.model_copy(update={"state": _STOPPED}) if stopped else step, at_work[step.step])
         for agent in at_work[step.step]:
             yield from _agent_lines(look, agent, indent=2, short=len(agents) > AGENTS_IN_FULL)
     for state, count in folded.items():

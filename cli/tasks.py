@@ -15,6 +15,7 @@ from temporalio.api.enums.v1 import EventType, WorkflowExecutionStatus
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.update.v1 import Outcome
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -45,12 +46,14 @@ SERVER_AWAY = "the Temporal server does not answer now; this is what was known l
 
 @dataclass(frozen=True)
 class Ending:
-    """How a task ended. `fault` says why where there is no result; `bad_input` that nothing was begun."""
+    """How a task ended. `fault` says why where there is no result; `bad_input` that nothing was begun; `terminated`
+    why it was ended from outside, where it was."""
 
     state: TaskState
     result: TaskResult | None = None
     fault: str = ""
     bad_input: bool = False
+    terminated: str = ""
 
 
 _CANCELLED = Ending(TaskState.CANCELLED, fault="it was cancelled")
@@ -78,7 +81,7 @@ class Task:
             return await self._without_worker(described, before, closed=closed)
         status = TaskStatus.model_validate_json(answer)
         if closed:
-            return Look(_closed_status(status, described.workflow_execution_info.status), closed=True)
+            return closed_look(status, described.workflow_execution_info)
         agents, pulses = await self._at_work(status.agents_at_work)
         return Look(status.model_copy(update={"agents_at_work": agents}), pulses)
 
@@ -185,7 +188,7 @@ class Task:
             ending = await self.ending()
             status = _with_result(status, ending.result) if ending.result else status
         if closed:
-            return Look(_closed_status(status, info.status), closed=True)
+            return closed_look(status, info)
         return Look(status, hint=WAITS_UNKNOWN if status.state is TaskState.WAITING else SERVER_KNOWS)
 
 
@@ -199,11 +202,14 @@ def closed_state(status: int) -> TaskState:
     return TaskState.CANCELLED if status in {_CANCELED, _TERMINATED} else TaskState.FAILED
 
 
-def _closed_status(status: TaskStatus, code: int) -> TaskStatus:
-    """A workflow that was ended from outside could not say so itself."""
-    if code == _COMPLETED or status.state not in {TaskState.RUNNING, TaskState.WAITING}:
-        return status
-    return status.model_copy(update={"state": closed_state(code), "attention": (), "agents_at_work": ()})
+def closed_look(status: TaskStatus, info: WorkflowExecutionInfo) -> Look:
+    """The last look. A workflow that was ended from outside could not say so itself, nor count the agents at work."""
+    if info.status == _COMPLETED or status.state not in {TaskState.RUNNING, TaskState.WAITING}:
+        return Look(status, closed=True)
+    last = Look(status)
+    counts = {"agents": last.agents, "usage": last.usage, "attention": (), "agents_at_work": ()}
+    ended = {"state": closed_state(info.status), "closed_at": status.closed_at or _utc(info.close_time)}
+    return Look(status.model_copy(update=ended | counts), closed=True, terminated=info.status == _TERMINATED)
 
 
 def _known_to_server(task_id: str, described: DescribeWorkflowExecutionResponse) -> TaskStatus:
@@ -251,7 +257,7 @@ def _ending(event: HistoryEvent) -> Ending:
             return _CANCELLED
         case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED:
             reason = event.workflow_execution_terminated_event_attributes.reason or "Workflow terminated"
-            return Ending(TaskState.CANCELLED, fault=f"it was terminated: {reason}")
+            return Ending(TaskState.CANCELLED, fault=f"it was terminated: {reason}", terminated=reason)
         case _:
             return Ending(TaskState.FAILED, fault="Workflow timed out")
 

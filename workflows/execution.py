@@ -26,7 +26,7 @@ with workflow.unsafe.imports_passed_through():
     from baton.run_commands import failed
     from baton.schedule import Unit, blocked_by_failure, branch_prefix, startable, units, weight
     from baton.states import AgentEnd, StepStatusWord
-    from baton.status_changes import with_step
+    from baton.status_changes import with_result, with_step
     from workflows.attention import HeldBack
     from workflows.failures import raise_if_cancelled
     from workflows.merging import MergeQueue
@@ -117,10 +117,9 @@ class Execution:
             result, run.records[step.step] = put_together(earlier, result, run.records.get(step.step, ()))
         self._take_failures(step)
         run.results[step.step] = result
-        run.status = with_step(run.status, step.step, state=str(result.status), items=result.items)
-        word = str(result.status).replace("_", " ")
-        done = f": {result.items.done}/{result.items.total} items done" if result.items.total else ""
-        run.happened(f"step {step.step} {word}{done}")
+        cancelled = workflow.cancellation_reason() is not None
+        run.status, text = with_result(run.status, result, cancelled=cancelled)
+        run.happened(text)
         run.step_is_over(step.step, is_unmerged=result.unmerged)
         await run.write(report.step_artifacts(result))
         return False

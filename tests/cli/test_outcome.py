@@ -75,6 +75,12 @@ def test_a_task_that_failed_says_why() -> None:
     assert shown == {"task_id": "t-1", "state": "failed", "fault": "the disk is full", "ui_url": None}
 
 
+def test_a_task_that_was_terminated_says_so() -> None:
+    ending = Ending(TaskState.CANCELLED, fault="it was terminated: enough", terminated="enough")
+    assert [plain(line) for line in ending_lines(Look(STATUS), ending, None)] == ["Terminated: enough"]
+    assert ending_json(Look(STATUS), ending, None)["fault"] == "it was terminated: enough"
+
+
 def test_the_result_as_json_is_that_of_the_workflow() -> None:
     shown = ending_json(Look(STATUS), Ending(TaskState.PARTIAL, RESULT), "http://ui/t-1")
     assert TaskResult.model_validate(shown) == RESULT

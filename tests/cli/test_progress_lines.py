@@ -8,6 +8,8 @@ from decimal import Decimal
 
 import pytest
 from rich.console import Console, Group
+from temporalio.api.enums.v1 import WorkflowExecutionStatus
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 
 from baton.ledger import ItemCounts
 from baton.pricing import Usage
@@ -16,6 +18,7 @@ from baton.states import StepStatusWord, TaskState
 from baton.status import AgentStatus, AttentionItem, Happening, StepStatus, TaskStatus, details_markdown
 from cli.look import Look, Pulse
 from cli.progress import STEPS_SHOWN, answers, counted, news, news_line, progress, progress_within, waiting
+from cli.tasks import closed_look
 from cli.terminal import Line, Tone, plain, styled
 
 START = datetime(2026, 11, 30, 8, 0, 0, tzinfo=UTC)
@@ -233,6 +236,39 @@ def test_a_task_that_ended_shows_no_phase_as_running() -> None:
     assert lines[1].tone is Tone.WAITS
     assert "▶" not in text(lines)
     assert "✗ 2 converter  0/10  not attempted" in text(lines)
+
+
+def test_a_cancelled_task_shows_what_was_stopped_and_what_was_never_begun() -> None:
+    stopped = (step(1, StepStatusWord.OK, done=10), step(2, "cancelled", agents=1), step(3, "running"), step(4))
+    status = TaskStatus(task_id="t-1", state=TaskState.CANCELLED, phase="cancelled", steps=stopped)
+    lines = text(progress(Look(status, closed=True), NOW)).splitlines()
+    assert lines[3:9] == [
+        "◐ execution: 10 of 40 items done",
+        "  ✓ 1 converter  10/10",
+        "  ✗ 2 converter  0/10  1 agent  cancelled",
+        "  ✗ 3 converter  0/10  stopped",
+        "  · 4 converter  0/10",
+        "· integration",
+    ]
+    assert "failed" not in "".join(lines)
+
+
+def test_a_terminated_task_says_so_and_shows_nothing_as_running() -> None:
+    worked = working()
+    info = WorkflowExecutionInfo(status=WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_TERMINATED)
+    info.close_time.FromDatetime(NOW)
+    look = closed_look(worked.status, info)
+    lines = text(progress(look, NOW + timedelta(days=1))).splitlines()
+    assert lines[1] == "modernise-2026-11-30 · terminated · 1 min 15 s"
+    assert lines[3:8] == [
+        "✗ execution: 10 of 64 items done",
+        "  ✓ 1 converter  10/10  1 agent",
+        "  ✗ 2 converter  0/44  3 agents  stopped",
+        "  · 3 converter  0/10",
+        "· integration",
+    ]
+    assert lines[-1].startswith("5 agents, 2 handoffs, 25 model calls")
+    assert look.status.state is TaskState.CANCELLED
 
 
 def test_news_are_told_once_and_in_the_order_of_time() -> None:

@@ -7,7 +7,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -30,7 +30,7 @@ from cli.dev_server import server_binary
 from cli.exits import Refused
 from cli.following import PlainView, follow
 from cli.listing import Wanted, rows
-from cli.progress import waiting
+from cli.progress import progress, waiting
 from cli.server import Server
 from cli.starting import Order, start
 from cli.tasks import WAITS_UNKNOWN, WORKER_AWAY, Task
@@ -190,12 +190,14 @@ async def test_a_task_that_was_ended_from_outside_is_cancelled(client: Client, t
         task = await started(client, "wait")
         await follow(task, patient=False, view=PlainView(lambda _: None))
         if terminate:
-            await client.get_workflow_handle(task.task_id).terminate("enough")
+            await client.get_workflow_handle(task.task_id).terminate(reason="enough")
         else:
             await task.cancel()
         look, ending = await follow(task, patient=True, view=PlainView(lambda _: None))
     assert ending is not None
     assert (ending.state, look.status.state, look.status.attention) == (TaskState.CANCELLED, TaskState.CANCELLED, ())
+    assert (look.terminated, ending.terminated) == ((True, "enough") if terminate else (False, ""))
+    assert "▶" not in "".join(plain(line) for line in progress(look, datetime.now(UTC)))
 
 
 async def test_without_a_worker_the_server_tells_what_it_knows(client: Client) -> None:

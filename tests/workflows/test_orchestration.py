@@ -416,6 +416,9 @@ async def test_cancel_reports_what_was_done(bench: Start) -> None:
         await handle.cancel()
         with pytest.raises(WorkflowFailureError):
             await handle.result()
+        ended = await one.status(handle, lambda s: s.state is TaskState.CANCELLED)
+        assert [step.state for step in ended.steps] == ["ok", "cancelled"]
+        assert not any("failed" in happening.text for happening in ended.happenings)
         assert "# Cancelled: modernise" in one.files.written["report.md"]
         assert one.files.written["state.json"]["status"]["state"] == "cancelled"
         assert "closed" in one.files.written
