@@ -13,6 +13,7 @@ from activities.git import ANY_COMMIT_UPLOAD, BadRepository, Git, GitError, requ
 from baton.layout import OPERATIONS, TRAILER_TASK, branch_name
 from baton.models import Stored
 from baton.sources import CHECKOUT_QUESTION, checkout_fault, is_url
+from baton.wording import counted
 
 FALLBACK_NAME, FALLBACK_EMAIL = "Baton", "baton@localhost"
 MOST_NAMES = 50
@@ -80,6 +81,7 @@ class SourceRepository:
         top_level = await self._top_level(git, source)
         git = self.git(top_level)
         base_commit = await self._base(git, base, source)
+        await self._require_whole(git, base_commit, source)
         if await git.value("show-ref", "--verify", "refs/heads/baton"):
             raise BadRepository(
                 f"{source}: a branch named 'baton' exists and blocks the result branch baton/<task_id>: "
@@ -156,6 +158,20 @@ class SourceRepository:
         if commit is None:
             raise BadRepository(f"{source} has no commits: commit what the task should start from (git commit)")
         return commit
+
+    async def _require_whole(self, git: Git, commit: str, source: str) -> None:
+        """BadRepository where a partial clone lacks objects of the commit: nothing but the user's own git fetches."""
+        promised = ("config", "--get-regexp", r"^(remote\..*\.promisor|extensions\.partialclone)$")
+        if await git.value(*promised) is None:
+            return
+        listed = await git.output("rev-list", "--objects", "--no-walk", "--missing=print", commit)
+        missing = sum(line.startswith(b"?") for line in listed.splitlines())
+        if missing:
+            raise BadRepository(
+                f"{source} is a partial clone: {counted(missing, 'object')} of the commit {commit[:12]} "
+                f"{'is' if missing == 1 else 'are'} missing. Check that commit out there once, which fetches them "
+                f"(git checkout {commit[:12]}), or clone without --filter"
+            )
 
     async def _dirt(self, git: Git) -> tuple[int, int, int]:
         flags = ("--porcelain=v2", "-z", "--untracked-files=normal", "--no-renames", "--ignore-submodules=dirty")

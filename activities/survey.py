@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from activities.git import path_text, split
 from activities.repository import PrivateRepository
+from baton.wording import counted
 
 LIMIT_BYTES = 12_000
 README_CHARACTERS = 1_500
@@ -75,10 +76,13 @@ async def survey(repository: PrivateRepository, commit: str) -> str:
 
 
 async def _files(repository: PrivateRepository, commit: str) -> list[_File]:
-    """Sorted as git does; submodules are not files."""
+    """Sorted as git does; submodules are not files. ValueError where content is missing."""
     listed = await repository.git().output("ls-tree", "-r", "-z", "--long", commit)
     entries = (entry.partition("\t") for entry in listed.decode("utf-8", "surrogateescape").split("\0") if entry)
-    sizes = ((facts.rpartition(" ")[2], path) for facts, _, path in entries)
+    sizes = [(facts.rpartition(" ")[2], path) for facts, _, path in entries]
+    if missing := [path for size, path in sizes if size == "BAD"]:
+        told = f"{counted(len(missing), 'file')} of the commit {commit[:12]} cannot be read, as {_shown(missing[0])}"
+        raise ValueError(f"{told}: git fsck in the repository says what is missing")
     return [_File(path, int(size)) for size, path in sizes if size != "-"]
 
 

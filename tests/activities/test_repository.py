@@ -12,6 +12,7 @@ import pytest
 
 from activities.known_tree import ChangeKind
 from activities.repository import BadRepository, GitError, Identity, MergeKind, PrivateRepository
+from activities.survey import survey
 
 ODD_NAMES = (
     "with space.txt",
@@ -119,6 +120,26 @@ async def test_unusable_sources_are_refused_with_a_message(private, user, tmp_pa
     with pytest.raises(BadRepository, match=said):
         await private.inspect(place, base)
     assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize(("kept", "missing"), [("blob:none", "3 objects"), ("tree:0", "1 object")])
+async def test_a_partial_clone_is_refused_until_the_commit_is_there(private, user, tmp_path, kept, missing):
+    first = user.commit({"a.txt": "a\n", "b.txt": "b\n", "deep/c.txt": "c\n"})
+    user.commit({"a.txt": "new\n"})
+    for name in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
+        user.git("config", name, "true")
+    partial = User(tmp_path / "partial", user.path.parent / "home")
+    user.git("clone", "-q", "--no-checkout", f"--filter={kept}", f"file://{user.path}", str(tmp_path / "partial"))
+    before = partial.snapshot()
+    with pytest.raises(BadRepository, match=f"partial clone: {missing} .*{first[:12]}.*without --filter"):
+        await private.inspect(str(partial.path), "HEAD~1")
+    assert partial.snapshot() == before
+    assert not (tmp_path / "state").exists()
+    partial.git("checkout", "-q", first)
+    await private.create(await private.inspect(str(partial.path)))
+    workspace = await private.open_workspace("step-1", first, "step-1")
+    assert (workspace / "deep/c.txt").read_text() == "c\n"
+    assert "3 files" in await survey(private, first)
 
 
 async def test_git_that_is_missing_or_too_old_is_named(tmp_path, user):

@@ -94,3 +94,13 @@ async def test_a_name_that_is_no_utf_8_is_shown_and_its_lines_counted(tmp_path):
     assert "caf\\xe9/na\\xefve.py: 4 B, 2 lines" in text
     assert "caf\\xe9/: 1" in text
     assert "b.py: 9 B, binary" in text
+
+
+async def test_content_that_is_missing_is_told(tmp_path):
+    await surveyed(tmp_path, files={"src/a.py": b"1\n", "b.py": b"2\n"})
+    private = PrivateRepository(tmp_path / "task", {"PATH": os.environ["PATH"], "HOME": str(tmp_path)})
+    commit = await private.git().text("rev-parse", "HEAD")
+    blob = await private.git().text("rev-parse", f"{commit}:src/a.py")
+    (private.path / "objects" / blob[:2] / blob[2:]).unlink()
+    with pytest.raises(ValueError, match=r"1 file of the commit .* cannot be read, as src/a\.py: git fsck"):
+        await survey(private, commit)
