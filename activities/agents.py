@@ -23,6 +23,7 @@ from activities.task_telemetry import AgentBeginning, AgentEnding, agent_began, 
 from activities.telemetry import working
 from activities.text_files import cut_middle
 from activities.trace import TaskTrace
+from activities.turn_journal import cost_so_far, turn_key
 from activities.workspaces import prepare_workspace
 from baton.agent import remaining
 from baton.conversation import Opening
@@ -145,11 +146,12 @@ class Agents:
         if unfinished and folder.record.opened.settings.persist_state:
             artifacts = Artifacts(folder.artifacts, await self._secrets(folder, assignment))
             file = await asyncio.to_thread(artifacts.write_handoff, manifest)
+        usage = cost_so_far(folder.store, turn_key(activity.info().workflow_run_id, request.turns + 1, request.head))
         submission = facts.submission
         if submission is not None and submission.tool == "submit_plan":
-            return ClosedAgent(manifest=manifest, file=file, plan=Plan.model_validate(submission.input))
+            return ClosedAgent(manifest=manifest, file=file, plan=Plan.model_validate(submission.input), usage=usage)
         kept = () if request.successor else tuple(changed[:CHANGED_KEPT])
-        return ClosedAgent(manifest=manifest, file=file, submission=submission, changed=kept)
+        return ClosedAgent(manifest=manifest, file=file, submission=submission, changed=kept, usage=usage)
 
     async def _secrets(self, folder: TaskFolder, assignment: Assignment) -> frozenset[str]:
         return await self._credentials.secrets_around(folder.workspace(assignment.workspace), folder.checkout)

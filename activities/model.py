@@ -27,6 +27,7 @@ from activities.quota import Gate, NotNow, Place
 from baton.conversation import ENDINGS, Block, Response
 from baton.pricing import Price, Usage, priced
 from baton.quota import account_hash, left_of, told
+from baton.trace import CANCELLED
 
 LONGEST_SILENCE = timedelta(seconds=120)
 """Within a stream; the API sends pings much more often."""
@@ -57,6 +58,15 @@ class ModelError(Exception):
         self.spent = spent
         self.lost: Usage | None = None
         super().__init__(fault.message)
+
+
+class ModelCancelled(asyncio.CancelledError):
+    """The caller was cancelled while a call was under way. `spent`: what it cost by estimate; None where no answer had
+    begun."""
+
+    def __init__(self, spent: Usage | None) -> None:
+        self.spent = spent
+        super().__init__("cancelled while the model answered")
 
 
 @dataclass(frozen=True)
@@ -134,10 +144,17 @@ class Model:
         prices: Mapping[str, Price] | None = None,
         waiting: Waiting = lambda _: None,
     ) -> Response:
-        """The response to one request. Raises `ModelError`."""
+        """The response to one request. Raises `ModelError`; `ModelCancelled` when it is cancelled under way."""
         collected = _Collected(correction=self._corrections.get(request.model, 1.0))
+        prices = prices or self._prices
         try:
-            response = await self._respond(request, collected, progress, prices or self._prices, waiting)
+            response = await self._respond(request, collected, progress, prices, waiting)
+        except asyncio.CancelledError as error:
+            if collected.began is None:
+                raise
+            spent = collected.spent(prices)
+            model_called(request.arguments(), CANCELLED, collected.began, spent)
+            raise ModelCancelled(spent) from error
         except ModelError as error:
             if collected.began is not None:
                 model_called(request.arguments(), error.fault.type or "broken", collected.began, error.spent)

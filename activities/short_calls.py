@@ -16,7 +16,7 @@ from temporalio import activity
 from activities.call_telemetry import model_killed, response_found
 from activities.locking import exclusive
 from activities.lost_calls import LostCalls
-from activities.model import Model, ModelError, ModelRequest
+from activities.model import Model, ModelCancelled, ModelError, ModelRequest
 from activities.overload_waits import OverloadWaits
 from activities.prompts import prompt
 from activities.pulse import Pulse
@@ -108,6 +108,10 @@ async def _asked(
         trace.begin()
         try:
             response = await model.respond(call.request, beat.report_tokens, prices, waits.waiting)
+        except ModelCancelled as error:
+            lost.broke(error.spent)
+            trace.model_cancelled(call.request.model, error.spent)
+            raise
         except ModelError as error:
             waits.failed(error.fault)
             lost.broke(error.spent)

@@ -27,7 +27,7 @@ from baton.conversation import Response
 from baton.messages import Waited
 from baton.pricing import Usage
 from baton.telemetry import known
-from baton.trace import KILLED, LOST, NAME, unended
+from baton.trace import CANCELLED, KILLED, LOST, NAME, unended
 
 ONCE_FOR_AN_ACTIVITY = frozenset(("merge", "gate", "command"))
 """What an activity's later attempt tells of these is the same thing once more."""
@@ -168,6 +168,10 @@ class TurnTrace:
             return
         told = {"outcome": fault.type or "broken", "status": fault.status} | (_used(spent) if spent else {})
         self._trace.write("model", **self._where, model=model, **told)
+
+    def model_cancelled(self, model: str, spent: Usage | None) -> None:
+        """A model call was cancelled while it was under way; `spent`: what it cost all the same."""
+        self._trace.write("model", **self._where, model=model, outcome=CANCELLED, **(_used(spent) if spent else {}))
 
     def model_killed(self, model: str, spent: Usage) -> None:
         """The attempt before was killed while a model answered: what that cost, as far as it is known."""

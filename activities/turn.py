@@ -21,7 +21,7 @@ from activities.conversations import Conversation
 from activities.credentials import Credentials
 from activities.logs import lines_of_turn
 from activities.lost_calls import LostCalls
-from activities.model import Model, ModelError, ModelRequest
+from activities.model import Model, ModelCancelled, ModelError, ModelRequest
 from activities.overload_waits import OverloadWaits
 from activities.predecessor import Predecessor
 from activities.prompts import notice_text
@@ -31,6 +31,7 @@ from activities.store import LostBlobError
 from activities.task_folder import TaskFolder, Tasks
 from activities.telemetry import delivered, working
 from activities.trace import Teller, TurnTrace
+from activities.turn_journal import Paid, turn_key
 from activities.working_tree import TRAILER_AGENT, TRAILER_RESULT, TRAILER_TURN
 from activities.workspace_lock import WorkspaceLock
 from activities.workspace_tools import workspace_tools
@@ -39,7 +40,6 @@ from baton.breakers import signs_of
 from baton.conversation import (
     Block,
     Notice,
-    Response,
     Turn,
     calls,
     messages,
@@ -51,19 +51,8 @@ from baton.facts import TurnFacts
 from baton.messages import TurnOutcome, TurnRequest
 from baton.models import Stored
 from baton.names import CONVERSATION_LOST
-from baton.pricing import Usage
 from baton.redaction import masked_value
 from baton.roles import WRITING_ROLES
-
-
-class _Paid(Stored):
-    """A journaled response, with the user content that it answers, when it came and how long it took."""
-
-    user: tuple[Block, ...]
-    response: Response
-    at: str = ""
-    seconds: float = 0.0
-    lost: Usage = Usage()
 
 
 class _Applied(Stored):
@@ -127,7 +116,7 @@ class Turns:
     async def _turn(self, request: TurnRequest) -> TurnOutcome:
         folder = self._tasks.folder(request.task_id)
         run, work = activity.info().workflow_run_id, activity.info().activity_id
-        key = f"{run}/{request.turn}/{request.head}"
+        key = turn_key(run, request.turn, request.head)
         folder.require()
         async with pulse("waiting for the workspace") as beat, folder.locked(request.workspace) as lock:
             if (known := folder.store.entry(f"{key}/outcome")) is not None:
@@ -154,10 +143,10 @@ class Turns:
             return _outcome(applied, paid.seconds)
         return _outcome(await self._apply(attempt, conversation, paid), paid.seconds)
 
-    async def _paid(self, attempt: _Attempt, conversation: Conversation) -> _Paid:
+    async def _paid(self, attempt: _Attempt, conversation: Conversation) -> Paid:
         """The response, and meanwhile the workspace: neither is waited for when the other cannot be had."""
 
-        async def answered() -> _Paid | ModelError:
+        async def answered() -> Paid | ModelError:
             try:
                 return await self._response(attempt, conversation)
             except ModelError as error:
@@ -175,17 +164,17 @@ class Turns:
             raise paid
         return paid
 
-    async def _response(self, attempt: _Attempt, conversation: Conversation) -> _Paid:
+    async def _response(self, attempt: _Attempt, conversation: Conversation) -> Paid:
         """The response of this turn: the journaled one, else a new one that is journaled before it is used."""
         folder, request, opening = attempt.folder, attempt.request, conversation.opening
         if (known := folder.store.entry(f"{attempt.key}/response")) is not None:
-            paid = _Paid.model_validate_json(known)
+            paid = Paid.model_validate_json(known)
             response_found(opening.model, request.max_tokens, paid.response, paid.at, paid.seconds)
             attempt.trace.model_answered(paid.response, paid.seconds, paid.at)
             return paid
         user = await self._user_content(folder, request, conversation)
         again = f"/again-{request.asked_before}" if request.asked_before else ""
-        lost = LostCalls(folder.store, f"{attempt.key}{again}", activity.info().attempt, request.lost)
+        lost = LostCalls(folder.store, f"{attempt.key}{again}", activity.info().attempt, request.lost, turn=attempt.key)
         prices = folder.record.opened.settings.prices
         before = conversation.turns[-1] if conversation.turns else None
         killed = lost.was_killed(activity.info().heartbeat_details, before, opening.model, prices)
@@ -214,6 +203,11 @@ class Turns:
                 prices,
                 waits.waiting,
             )
+        except ModelCancelled as error:
+            # Nobody hears of it from here: `close_agent` looks it up.
+            lost.broke(error.spent)
+            attempt.trace.model_cancelled(opening.model, error.spent)
+            raise
         except ModelError as error:
             waits.failed(error.fault)
             lost.broke(error.spent)
@@ -221,8 +215,8 @@ class Turns:
             attempt.trace.model_failed(opening.model, error.fault, error.spent)
             raise
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        paid = _Paid(user=user, response=response, at=at, seconds=attempt.trace.seconds, lost=lost.total())
-        paid = _Paid.model_validate_json(await _entered(folder, f"{attempt.key}/response", paid))
+        paid = Paid(user=user, response=response, at=at, seconds=attempt.trace.seconds, lost=lost.total())
+        paid = Paid.model_validate_json(await _entered(folder, f"{attempt.key}/response", paid))
         attempt.trace.model_answered(paid.response, paid.seconds, paid.at)
         return paid
 
@@ -237,7 +231,7 @@ class Turns:
         notices = [Notice(kind=n.kind, text=text or notice_text(n.kind, request.role)) for n, text in told]
         return user_content(before.last, answers, notices)
 
-    async def _apply(self, attempt: _Attempt, conversation: Conversation, paid: _Paid) -> _Applied:
+    async def _apply(self, attempt: _Attempt, conversation: Conversation, paid: Paid) -> _Applied:
         """Run the calls, store the node, make the checkpoint."""
         folder, request, opening = attempt.folder, attempt.request, conversation.opening
         secrets, beat = self._credentials.secrets(), attempt.beat

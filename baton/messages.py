@@ -268,13 +268,14 @@ class CloseAgent(Stored):
 
 class ClosedAgent(Stored):
     """What is left of an agent: the verified manifest, the file that holds it, what it submitted, and some of the paths
-    that its chain changed."""
+    that its chain changed. `usage`: what its last turn cost, where the workflow got no outcome of it."""
 
     manifest: Manifest
     file: str | None = None
     submission: Submission | None = None
     plan: Plan | None = None
     changed: tuple[str, ...] = ()
+    usage: Usage = Usage()
 
 
 class AgentResult(Stored):

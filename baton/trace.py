@@ -14,6 +14,8 @@ from baton.models import Stored
 
 KILLED = "killed"
 """The outcome of a model call that was killed; the next attempt tells it, when it comes, with what it cost."""
+CANCELLED = "cancelled"
+"""The outcome of a model call that was under way when its activity was cancelled."""
 KINDS = frozenset(("model", "tool", "started", "ended", "merge", "gate", "foreign", "command", "wait", "closed"))
 NAME = "trace.jsonl"
 LOST = "lost"

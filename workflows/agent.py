@@ -47,6 +47,7 @@ with workflow.unsafe.imports_passed_through():
         REQUEST_REFUSED,
         STALLED,
     )
+    from baton.pricing import Usage
     from baton.quota import ACCOUNT, Pause, question, told
     from baton.redaction import without_secrets
     from baton.roles import Role, agent_id
@@ -99,6 +100,7 @@ class AgentWorkflow:
         self._provider = ProviderPause()
         self._unanswered = Unanswered()
         self._waited: tuple[Waited, ...] = ()
+        self._all_counted = False
 
     @workflow.run
     async def run(self, assignment: Assignment) -> AgentResult:
@@ -265,7 +267,7 @@ class AgentWorkflow:
             return None
         doing = state.last.doing if state.last else ""
         trip = stall_trip(self._unanswered.silent, state.turn + 1, doing, self._assignment.step)
-        self._state = state.model_copy(update={"extra_usage": state.extra_usage + self._unanswered.lost})
+        self._count(self._unanswered.lost)
         if decision is Decision.REBRIEF:
             return await self._hand_off(HandoffReason.ERROR_RECOVERY, reason_of(error), trip)
         return await self._end(AgentEnd.BLOCKED, HandoffReason.ERROR_RECOVERY, trip.sentence, trip)
@@ -400,7 +402,7 @@ class AgentWorkflow:
         self, reason: HandoffReason, *, successor: bool, evidence: bool = False, trip: Trip | None = None
     ) -> ClosedAgent:
         state = self._current
-        return await workflow.execute_activity_method(
+        closed: ClosedAgent = await workflow.execute_activity_method(
             Agents.close_agent,
             CloseAgent(
                 assignment=self._assignment,
@@ -421,6 +423,16 @@ class AgentWorkflow:
             summary=f"{self._id} · {'hand off' if successor else 'close'}",
             **policies.GIT,
         )
+        if not evidence:
+            self._count(closed.usage)
+        return closed
+
+    def _count(self, usage: Usage) -> None:
+        """Add what the turn without an outcome cost, after which this agent ends; once, also if it is closed again."""
+        if not self._all_counted:
+            state = self._current
+            self._state = state.model_copy(update={"extra_usage": state.extra_usage + usage})
+            self._all_counted = True
 
     def _event(self, kind: EventKind = "progress", handoff: ClosedAgent | None = None) -> AgentEvent:
         event = agent_event(kind, workflow.info().workflow_id, self._assignment, self._state, handoff)

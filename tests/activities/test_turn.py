@@ -3,21 +3,24 @@
 The emulator refuses what the API refuses, so each case goes on for one more turn.
 """
 
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from agents_bench import KEY, MODEL, Bench, MakeBench, call, does, says, texts
+from agents_bench import KEY, MODEL, Agent, Bench, MakeBench, call, does, says, texts
 from temporalio.exceptions import ApplicationError
 
+from activities.model import ModelRequest, Progress
 from baton import trace
 from baton.agent import MAX_NUDGES, Ask, HandOff, Stop
 from baton.conversation import Ending, NoticeKind, Response, Turn
 from baton.manifest import HandoffReason
-from baton.messages import TurnOutcome
+from baton.messages import TurnOutcome, TurnRequest
 from baton.names import CONTEXT_TOO_LONG, CONVERSATION_LOST, NEEDS_PERSON, REQUEST_REFUSED
+from baton.pricing import Usage
 from baton.roles import Role
 from emulator.reply import (
     Block,
@@ -240,6 +243,86 @@ async def test_a_response_that_a_kill_lost_is_counted_by_its_heartbeat(make_benc
     (killed,) = [line for line in told if line.outcome == "killed"]
     assert (killed.output_tokens, killed.turn, killed.attempt) == (700, 2, 1)
     assert sum(line.cost_usd for line in told) == before.cost_usd + outcome.usage.cost_usd + lost.cost_usd
+
+
+async def cancelled_under_way(bench: Bench, agent: Agent, request: TurnRequest, number: int = 1) -> None:
+    """One attempt, cancelled as soon as some of its answer has come."""
+    environment = bench.environment(agent.run_id, number)
+    began, respond = asyncio.Event(), bench.model.respond
+
+    async def watched(asked: ModelRequest, progress: Progress, *more: Any) -> Response:
+        def told(tokens: int) -> None:
+            progress(tokens)
+            if tokens > 20:
+                began.set()
+
+        return await respond(asked, told, *more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bench.model, "respond", watched)
+        attempt = asyncio.ensure_future(environment.run(bench.turns.execute_step, request))
+        async with asyncio.timeout(20):
+            await began.wait()
+        environment.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await attempt
+
+
+async def test_a_call_that_was_cancelled_is_paid_when_its_agent_is_closed(make_bench: MakeBench) -> None:
+    bench = await make_bench(does(call("read", file_path="src/a.py")), says("word " * 2_000), tokens_per_second=300)
+    agent = await bench.start()
+    await agent.turn()
+    assert (await agent.close(has_successor=True)).usage == Usage()
+    await cancelled_under_way(bench, agent, agent.request())
+    bench.restart()
+    usage = (await agent.close(HandoffReason.CANCELLED, has_successor=False)).usage
+    before = agent.state.usage
+    assert usage.model_calls == 1
+    assert usage.total_input_tokens > before.total_input_tokens
+    assert 20 < usage.output_tokens < 1_000
+    assert usage.cost_usd > 0
+    _, line = trace.parse((bench.folder.artifacts / trace.NAME).read_text()).of("model")
+    assert (line.outcome, line.turn, line.attempt) == ("cancelled", 2, 1)
+    assert (line.output_tokens, line.cost_usd) == (usage.output_tokens, usage.cost_usd)
+
+
+async def test_all_lost_calls_of_a_cancelled_turn_are_paid_once(make_bench: MakeBench) -> None:
+    """Two broken attempts, then the turn is asked for once more, and that is cancelled; then tried once more."""
+    long = [Text("word " * 2_000)]
+    replies = [Reply(long, fault=Cut(8)), Reply(long, fault=Cut(8)), Reply(long), Reply(long)]
+    bench = await make_bench(*replies, tokens_per_second=300)
+    agent = await bench.start()
+    request = agent.request()
+    for number in (1, 2):
+        with pytest.raises(ApplicationError):
+            await agent.attempt(request, number)
+    before = (await agent.close(HandoffReason.CANCELLED)).usage
+    assert before.model_calls == 2
+    again = request.model_copy(update={"asked_before": 1, "lost": before})
+    await cancelled_under_way(bench, agent, again)
+    await cancelled_under_way(bench, agent, again, 2)
+    usage = (await agent.close(HandoffReason.CANCELLED)).usage
+    told = trace.parse((bench.folder.artifacts / trace.NAME).read_text()).of("model")
+    assert (usage.model_calls, len(told)) == (4, 4)
+    assert usage.cost_usd == sum(line.cost_usd for line in told)
+    assert usage.output_tokens == sum(line.output_tokens for line in told)
+    assert (await agent.close(HandoffReason.CANCELLED)).usage == usage
+
+
+async def test_a_response_whose_tools_were_cancelled_is_paid(make_bench: MakeBench) -> None:
+    bench = await make_bench(does(call("bash", command="touch begun; sleep 60")))
+    agent = await (await bench.start()).furnished()
+    environment = bench.environment(agent.run_id)
+    attempt = asyncio.ensure_future(environment.run(bench.turns.execute_step, agent.request()))
+    async with asyncio.timeout(20):
+        while not (agent.workspace / "begun").exists():
+            await asyncio.sleep(0.02)
+    environment.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await attempt
+    usage = (await agent.close(HandoffReason.CANCELLED)).usage
+    (line,) = trace.parse((bench.folder.artifacts / trace.NAME).read_text()).of("model")
+    assert (usage.model_calls, usage.cost_usd) == (1, line.cost_usd)
 
 
 @pytest.mark.parametrize(

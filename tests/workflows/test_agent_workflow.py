@@ -10,6 +10,8 @@ import pytest
 from temporalio.client import WorkflowFailureError
 from temporalio.worker import ExecuteActivityInput
 
+from activities.pulse import Pulse
+from baton import trace
 from baton.messages import TurnRequest
 from baton.states import TaskState
 from baton.status import TaskResult, TaskStatus
@@ -184,6 +186,34 @@ async def test_cancel_stops_at_once_and_keeps_what_was_done(rig: Rig) -> None:
     assert (manifest["reason"], manifest["status"], manifest["completed_items"]) == ("cancelled", "stopped", ["a.py"])
     assert git(source, "show", f"baton/{handle.id}:a.py") == "new = 1\n"
     assert git(source, "show", f"baton/{handle.id}:b.py") == "old = 2\n"
+
+
+async def test_an_answer_that_a_cancel_cut_off_is_paid(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def long_winded(dialogue: Dialogue) -> Sequence[Block]:
+        return [Text("I think about it at length. " * 400), *editing(dialogue)] if dialogue.turn else editing(dialogue)
+
+    source, streams, report = three_files(rig), asyncio.Event(), Pulse.report_tokens
+
+    def reported(pulse: Pulse, tokens: int) -> None:
+        report(pulse, tokens)
+        if tokens > 150:
+            streams.set()
+
+    monkeypatch.setattr(Pulse, "report_tokens", reported)
+    with rig.api(Rules(long_winded), tokens_per_second=300):
+        handle = await rig.start(task(source, *ITEMS))
+        async with asyncio.timeout(20):
+            await streams.wait()
+        await handle.cancel()
+        with pytest.raises(WorkflowFailureError):
+            await handle.result()
+    now = await status(handle)
+    told = trace.parse((Path(now.artifacts) / trace.NAME).read_text(encoding="utf-8")).of("model")
+    assert [line.outcome for line in told] == ["tool_use", "cancelled"]
+    assert told[-1].output_tokens > 0
+    assert now.usage.model_calls == 2
+    assert now.usage.cost_usd == sum(line.cost_usd for line in told)
+    assert now.usage.output_tokens == sum(line.output_tokens for line in told)
 
 
 async def test_cancel_reaches_a_chain_however_often_it_handed_off(rig: Rig) -> None:
