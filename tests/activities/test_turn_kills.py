@@ -343,7 +343,7 @@ async def test_killed_and_the_workspace_deleted(make_bench: MakeBench, point: st
     arm(bench, point)
     with pytest.raises(Killed):
         await agent.attempt(request)
-    shutil.rmtree(agent.workspace)
+    shutil.rmtree(agent.workspace, ignore_errors=True)  # the response may have come before it was made
     bench.restart()
     assert_applied_once(bench, agent, await agent.attempt(request, number=2))
 
