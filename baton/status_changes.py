@@ -38,8 +38,8 @@ def with_step(status: TaskStatus, number: int, **changes: object) -> TaskStatus:
 
 def with_result(status: TaskStatus, result: StepResult, *, cancelled: bool) -> tuple[TaskStatus, str]:
     """The status after a step came to its result, and a line on it. One that a cancel of the task stopped has not
-    failed."""
-    stopped = cancelled and result.status is StepStatusWord.FAILED
+    failed, unless its work was done and does not merge."""
+    stopped = cancelled and result.status is StepStatusWord.FAILED and not result.unmerged
     state = str(TaskState.CANCELLED if stopped else result.status)
     done = f": {result.items.done}/{result.items.total} items done" if result.items.total else ""
     changed = with_step(status, result.step, state=state, items=result.items)
