@@ -8,9 +8,10 @@ method may be killed at any point and called again. The user's repository is tou
 import asyncio
 import os
 import re
+import secrets
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from pathlib import Path
 
 from activities.cloning import clone
@@ -50,6 +51,8 @@ __all__ = [
 ]
 
 THROWAWAY = "refs/baton/workspaces"
+GONE = "gone"
+"""In the task's folder: workspaces that are closed, while their files are removed."""
 DIFF_LIMIT_BYTES = 200_000
 TREES_KEPT = 64
 """So many workspaces are known well enough that a turn need not look at all of their files."""
@@ -66,6 +69,7 @@ class PrivateRepository:
         self.path = task_directory / PRIVATE_REPOSITORY
         self._contents: dict[str, StepChanges] = {}
         self._spares = SpareCheckouts(task_directory / "spares")
+        self._removals: set[asyncio.Task[None]] = set()
         self._locks: dict[str, int] = {}
         self._kept: OrderedDict[str, tuple[str, KnownTree]] = OrderedDict()
 
@@ -122,14 +126,17 @@ class PrivateRepository:
         self._kept.pop(name, None)
         async with exclusive(self._directory / "locks" / f"open-{name}"), self._lock() as lock:
             await asyncio.to_thread(self._spares.take_in, path, self._tree(path).administration)
+            self._remove_aside(path)
             await self._discard(path)
             if self._may_have(f"{THROWAWAY}/{name}"):
                 await self.git().holding(lock).output("update-ref", "-d", f"{THROWAWAY}/{name}")
 
     async def remove_spares(self) -> None:
-        """Remove what is kept of closed workspaces for new ones."""
+        """Remove what is kept of closed workspaces for new ones, and wait until their other files are gone."""
         async with self._lock():
             await asyncio.to_thread(self._spares.remove)
+        await asyncio.gather(*self._removals, return_exceptions=True)
+        await asyncio.to_thread(remove_tree, self._directory / GONE)
 
     async def checkpoint(
         self,
@@ -392,6 +399,17 @@ class PrivateRepository:
         (self.path / f"{ref}.lock").unlink(missing_ok=True)
         await git.output("update-ref", ref, at_commit)
         return at_commit
+
+    def _remove_aside(self, path: Path) -> None:
+        """Have a folder gone at once, and its files removed while others go on: thousands of them take long. What a
+        killed process leaves of them goes with the spares."""
+        gone = self._directory / GONE / secrets.token_hex(8)
+        gone.parent.mkdir(exist_ok=True)
+        with suppress(FileNotFoundError):
+            path.rename(gone)
+            removal = asyncio.create_task(asyncio.to_thread(remove_tree, gone))
+            self._removals.add(removal)
+            removal.add_done_callback(self._removals.discard)
 
     async def _discard(self, path: Path) -> None:
         await asyncio.to_thread(remove_tree, path)

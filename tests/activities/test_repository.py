@@ -404,6 +404,20 @@ async def test_a_git_file_that_a_command_replaced_is_put_back_and_work_stays(ope
     assert kinds(await private.changed_paths(workspace)) == {"a.txt": "modified"}
 
 
+async def test_the_files_of_closed_workspaces_are_gone_with_the_spares_also_after_a_kill(opened):
+    private, workspace, base = opened
+    (workspace / "link").symlink_to("/")
+    await private.close_workspace("step-1")
+    assert not workspace.exists()
+    left = workspace.parent.parent / "gone" / "of-a-killed-process"
+    (left / "deep").mkdir(parents=True)
+    again = await private.open_workspace("step-1", base, "step-1")
+    assert (again / "a.txt").is_file()
+    await private.remove_spares()
+    assert not left.parent.exists()
+    assert (again / "a.txt").is_file()
+
+
 async def test_close_removes_the_folder_and_keeps_the_branch_unless_it_is_a_throwaway(opened):
     private, workspace, base = opened
     throwaway = await private.open_workspace("review-1", base)
