@@ -77,13 +77,8 @@ class SecretFiles:
 
 def secrets_below(*roots: Path | None) -> frozenset[str]:
     """Their values, from the folders nearest to each root. Blocks; a root that is gone, or None, has none."""
-    return frozenset().union(*secret_files_below(*filter(None, roots)).values())
-
-
-def secret_files_below(*roots: Path) -> dict[str, frozenset[str]]:
-    """As `SecretFiles.below`, of several roots."""
     files = SecretFiles()
-    return {place: values for root in roots for place, values in files.below(root).items()}
+    return frozenset().union(*(values for root in roots if root is not None for values in files.below(root).values()))
 
 
 def _folder(path: str, known: _Folder | None) -> _Folder:

@@ -9,7 +9,7 @@ they are need not be known; and the mask that stands for a secret in what a mode
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -66,9 +66,9 @@ class SecretGuard:
         """Every secret that is known by now."""
         return self._values
 
-    def wrote(self, paths: Iterable[str]) -> None:
+    def wrote(self, paths: Collection[str]) -> None:
         """These files of the workspace were written, and nothing else: `learn` looks again."""
-        self._unread = self._unread or any(True for _ in paths)
+        self._unread = self._unread or bool(paths)
 
     def changed(self) -> None:
         """Something may have been written to the disk, or read outside: `learn` looks again at all."""

@@ -235,8 +235,8 @@ class Turns:
         """Run the calls, store the node, make the checkpoint."""
         folder, request, opening = attempt.folder, attempt.request, conversation.opening
         secrets, beat = self._credentials.secrets(), attempt.beat
-        tree = folder.repository.tree_after(folder.workspace(request.workspace), request.head, request.commit)
         tools = workspace_tools(folder, request, opening, attempt.lock, self._sandbox, secrets, beat.report_sign)
+        tree = folder.repository.tree_after(folder.workspace(request.workspace), request.head, request.commit)
         runner = Calls(
             folder=folder,
             request=request,

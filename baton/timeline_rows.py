@@ -63,10 +63,7 @@ def sections(facts: RunFacts) -> tuple[Section, ...]:
 
     Chains stand in the order in which they began to work, each with its successors below it.
     """
-    agents: dict[str, list[TraceLine]] = {}
-    for line in facts.trace.lines:
-        if line.agent:
-            agents.setdefault(line.agent, []).append(line)
+    agents = facts.trace.by_agent()
     steps = _steps_of(agents)
     works = {agent: _works_from(lines) for agent, lines in agents.items()}
     chains: dict[str, datetime] = {}

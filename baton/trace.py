@@ -80,6 +80,14 @@ class Trace(Stored):
         """The lines of these kinds."""
         return tuple(line for line in self.lines if line.kind in kinds)
 
+    def by_agent(self) -> dict[str, list[TraceLine]]:
+        """The lines of each agent, in order of time."""
+        agents: dict[str, list[TraceLine]] = {}
+        for line in self.lines:
+            if line.agent:
+                agents.setdefault(line.agent, []).append(line)
+        return agents
+
 
 def parse(text: str) -> Trace:
     """The trace in the text of `trace.jsonl`."""

@@ -10,7 +10,6 @@ from baton.gaps import Gap, gaps
 from baton.run_facts import RunFacts
 from baton.severity import Severity
 from baton.timeline_rows import span
-from baton.trace import TraceLine
 from baton.wording import counted
 
 LEAST_TIME, MUCH_TIME = timedelta(seconds=5), timedelta(minutes=5)
@@ -51,11 +50,7 @@ def _outages(facts: RunFacts) -> Iterator[Diagnosis]:
 
 def _gaps(facts: RunFacts) -> list[Gap]:
     """Those of all agents, without pauses after a call that failed: somebody was there to tell of that."""
-    agents: dict[str, list[TraceLine]] = {}
-    for line in facts.trace.lines:
-        if line.agent:
-            agents.setdefault(line.agent, []).append(line)
-    every = [gap for lines in agents.values() for gap in gaps(lines)]
+    every = [gap for lines in facts.trace.by_agent().values() for gap in gaps(lines)]
     return sorted((gap for gap in every if not _after_failure(gap)), key=lambda gap: gap.begin)
 
 
