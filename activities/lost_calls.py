@@ -1,57 +1,83 @@
 """What model calls cost whose response never arrived whole: counted by estimate, once for each attempt of a turn.
 
-A call that broke or was cancelled tells its own input and so much of its output as arrived; of one whose process was
-killed the last heartbeat is left.
+A call that broke or was cancelled tells its own input and so much of its output as arrived. Of one whose process was
+killed a note in the lock's own file is left, made when the request went out (a kill loses nothing that is written, so
+nobody waits for the disk), and what the last heartbeat said of its output, if there was one.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from temporalio import activity
+
+from activities.call_telemetry import model_killed
+from activities.model import ModelRequest
 from activities.pulse import MODEL
 from activities.store import Store
+from activities.trace import TurnTrace
+from activities.workspace_lock import NOTE_BYTES
 from baton.conversation import Turn
+from baton.models import Stored
 from baton.pricing import Price, Usage, priced
+
+
+class Asked(Stored):
+    """The note of a call that went out: its key, and the attempt that made it."""
+
+    key: str
+    attempt: int
 
 
 @dataclass(frozen=True)
 class LostCalls:
-    """The lost calls of one turn, or of one short call. `attempt`: the one that runs now. `before`: of earlier
-    activities of this turn. `doing`: what the heartbeat says while the model answers. `turn`: the key of the turn,
-    under which they are listed too, however often it was asked for; empty for a short call."""
+    """The lost calls of one turn, or of one short call. `lock`: the descriptor of the lock that is held for it.
+    `attempt`: the one that runs now. `before`: of earlier activities of this turn. `doing`: what the heartbeat says
+    while the model answers. `turn`: the key of the turn, under which they are listed too, however often it was asked
+    for; empty for a short call."""
 
     store: Store
     key: str
+    lock: int
     attempt: int
     before: Usage = field(default_factory=Usage)
     doing: str = MODEL
     turn: str = ""
 
+    def watching(self, progress: Callable[[int], None]) -> Callable[[int], None]:
+        """The same progress; its first word, that the request goes out, is noted for whoever comes after a kill."""
+        noted = False
+
+        def told(tokens: int) -> None:
+            nonlocal noted
+            if not noted:
+                noted = True
+                self._note(Asked(key=self.key, attempt=self.attempt).model_dump_json().encode())
+            progress(tokens)
+
+        return told
+
     def broke(self, spent: Usage | None) -> None:
         """This attempt's call broke, or was cancelled; None where no answer had begun, which costs nothing."""
         if spent is not None:
             self._enter(self.attempt, spent)
+        self._note(b"")
 
     def was_killed(
-        self, heartbeat: Sequence[Any], before: Turn | None, model: str, prices: Mapping[str, Price] | None
-    ) -> Usage | None:
-        """Count the attempt before this one, if it ended in the middle of a response; returns what is counted now.
+        self, request: ModelRequest, before: Turn | None, prices: Mapping[str, Price] | None, trace: TurnTrace
+    ) -> None:
+        """Count and tell the call of an earlier attempt that a kill ended, if there was one.
 
-        `before`: the turn before, whose input and output this call sent again.
+        `request` is what it asked as well; `before`: the turn before, whose input and output it sent again.
         """
-        told = heartbeat[0] if heartbeat and isinstance(heartbeat[0], dict) else {}
-        tokens = told.get("tokens")
-        if self.attempt < 2 or told.get("doing") != self.doing or not isinstance(tokens, int) or tokens < 1:
-            return None
-        last = before.response.usage if before is not None else Usage()
-        spent = Usage(
-            output_tokens=tokens, cache_read_tokens=last.total_input_tokens + last.output_tokens, model_calls=1
-        )
-        if self._known(self.attempt - 1) is not None:
-            return None
-        spent = priced(model, spent, prices)
-        self._enter(self.attempt - 1, spent)
-        return spent
+        number = self._killed()
+        if number is None:
+            return
+        spent = _sent(request, before) + Usage(output_tokens=self._answered(number), model_calls=1)
+        spent = priced(request.model, spent, prices)
+        self._enter(number, spent)
+        model_killed(request.model, spent)
+        trace.model_killed(request.model, spent, number)
 
     def total(self) -> Usage:
         """All of them so far."""
@@ -60,6 +86,28 @@ class LostCalls:
     def with_own(self) -> Usage:
         """All of them, this attempt's included."""
         return self.before + self._through(self.attempt)
+
+    def _killed(self) -> int | None:
+        """The earlier attempt that went out last, if nobody knows yet what came of it."""
+        data = os.pread(self.lock, NOTE_BYTES, NOTE_BYTES).strip(b" \0")
+        try:
+            asked = Asked.model_validate_json(data) if data else None
+        except ValueError:
+            return None
+        if asked is None or asked.key != self.key or asked.attempt >= self.attempt:
+            return None
+        return asked.attempt if self._known(asked.attempt) is None else None
+
+    def _answered(self, attempt: int) -> int:
+        """How many tokens had come, as far as that attempt lived to tell."""
+        for told in activity.info().heartbeat_details:
+            if isinstance(told, dict) and (told.get("doing"), told.get("attempt")) == (self.doing, attempt):
+                tokens = told.get("tokens")
+                return tokens if isinstance(tokens, int) else 0
+        return 0
+
+    def _note(self, data: bytes) -> None:
+        os.pwrite(self.lock, data.ljust(NOTE_BYTES), NOTE_BYTES)
 
     def _through(self, last: int) -> Usage:
         known = (self._known(attempt) for attempt in range(1, last + 1))
@@ -77,6 +125,16 @@ class LostCalls:
 
     def _name(self, attempt: int) -> str:
         return f"{self.key}/lost-{attempt}"
+
+
+def _sent(request: ModelRequest, before: Turn | None) -> Usage:
+    """The input of a request: what its conversation had when it was last answered, else by its length."""
+    if before is not None:
+        last = before.response.usage
+        return Usage(cache_read_tokens=last.total_input_tokens + last.output_tokens)
+    tokens = request.estimated_tokens
+    # One that goes on from somebody's conversation finds it in the provider's cache.
+    return Usage(cache_read_tokens=tokens) if len(request.messages) > 1 else Usage(input_tokens=tokens)
 
 
 def lost_in_turn(store: Store, turn: str) -> Usage:

@@ -42,7 +42,7 @@ CORRECTION_WEIGHT = 0.3
 SMALLEST_CORRECTION, LARGEST_CORRECTION = 0.5, 2.0
 
 Progress = Callable[[int], None]
-"""Gets the live estimate of output tokens of the response so far."""
+"""Gets the live estimate of output tokens of the response so far; 0 at first, when the request goes out."""
 Waiting = Callable[[bool], None]
 """Told when a call has to wait for the provider, and when it waits no longer."""
 
@@ -100,6 +100,11 @@ class ModelRequest:
         """The body of the streamed request. The SDK would copy the whole conversation piece by piece before it writes
         it as JSON, with the event loop stopped for longer each turn."""
         return to_json({**self.arguments(), "stream": True})
+
+    @property
+    def estimated_tokens(self) -> int:
+        """Its input, by its length."""
+        return int(len(self.body()) / TEXT_CHARACTERS_PER_TOKEN)
 
 
 @dataclass(frozen=True)
@@ -197,6 +202,7 @@ class Model:
     ) -> None:
         """Collect one stream in its place. Raises `ModelError` when it did not come to its end."""
         collected.began = datetime.now(UTC)
+        progress(0)
         try:
             async with await client.post(
                 "/v1/messages",

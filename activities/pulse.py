@@ -63,9 +63,9 @@ async def pulse(doing: str = "") -> AsyncIterator[Pulse]:
     async def beat() -> None:
         await asyncio.sleep(FIRST_BEAT_SECONDS)
         while True:
-            activity.heartbeat(
-                {"doing": current.doing, "tokens": current.tokens, "silent_seconds": current.silent_seconds}
-            )
+            told = {"doing": current.doing, "tokens": current.tokens, "silent_seconds": current.silent_seconds}
+            # What an attempt told is there until another one tells something.
+            activity.heartbeat({**told, "attempt": activity.info().attempt})
             await asyncio.sleep(BEAT_SECONDS)
 
     task = asyncio.create_task(beat())

@@ -13,7 +13,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 from temporalio import activity
 
-from activities.call_telemetry import model_killed, response_found
+from activities.call_telemetry import response_found
 from activities.locking import exclusive
 from activities.lost_calls import LostCalls
 from activities.model import Model, ModelCancelled, ModelError, ModelRequest
@@ -71,12 +71,13 @@ async def asked_once(folder: TaskFolder, model: Model, call: ShortCall, beat: Pu
     Raises `ModelError` with all that was lost so far; nothing is journaled then, and the question may be asked again.
     """
     name = hashlib.sha256(call.key.encode()).hexdigest()
-    async with exclusive(folder.lock_path(f"call-{name[:_LOCKS]}")):
-        with asking(call.what):
-            return await _once(folder, model, call, name, beat)
+    async with exclusive(folder.lock_path(f"call-{name[:_LOCKS]}")) as lock:
+        with asking(call.what), beat.asking(call.what) as doing:
+            key, attempt = f"calls/{name}/{_run_id()}", activity.info().attempt
+            return await _once(folder, model, call, LostCalls(folder.store, key, lock, attempt, doing=doing), beat)
 
 
-async def _once(folder: TaskFolder, model: Model, call: ShortCall, name: str, beat: Pulse) -> Answered:
+async def _once(folder: TaskFolder, model: Model, call: ShortCall, lost: LostCalls, beat: Pulse) -> Answered:
     trace = TurnTrace(folder, call.teller, activity.info().attempt)
     if (known := folder.store.entry(f"call/{call.key}")) is not None:
         found = Answered.model_validate_json(known)
@@ -84,40 +85,32 @@ async def _once(folder: TaskFolder, model: Model, call: ShortCall, name: str, be
             response_found(call.request.model, call.request.max_tokens, found.response, found.at, found.seconds)
             trace.model_answered(found.response, found.seconds, found.at, again=True)
         return found
-    asked = await _asked(folder, model, call, name, beat, trace)
+    asked = await _asked(folder, model, call, lost, beat, trace)
     answered = Answered.model_validate_json(folder.store.enter(f"call/{call.key}", _json(asked)))
     trace.model_answered(answered.response, answered.seconds, answered.at)
     return answered
 
 
 async def _asked(
-    folder: TaskFolder, model: Model, call: ShortCall, name: str, beat: Pulse, trace: TurnTrace
+    folder: TaskFolder, model: Model, call: ShortCall, lost: LostCalls, beat: Pulse, trace: TurnTrace
 ) -> Answered:
-    prices, attempt = folder.record.opened.settings.prices, activity.info().attempt
-    key = f"calls/{name}/{_run_id()}"
-    with beat.asking(call.what) as doing:
-        lost = LostCalls(folder.store, key, attempt, doing=doing)
-        if folder.store.entry(f"{key}/begun-{attempt - 1}") is not None:
-            killed = lost.was_killed(activity.info().heartbeat_details, None, call.request.model, prices)
-            if killed is not None:
-                model_killed(call.request.model, killed)
-                trace.model_killed(call.request.model, killed)
-        folder.store.enter(f"{key}/begun-{attempt}", b"")
-        waits = OverloadWaits(folder.store, key, attempt, activity.info().current_attempt_scheduled_time, beat, trace)
-        waits.begun()
-        trace.begin()
-        try:
-            response = await model.respond(call.request, beat.report_tokens, prices, waits.waiting)
-        except ModelCancelled as error:
-            lost.broke(error.spent)
-            trace.model_cancelled(call.request.model, error.spent)
-            raise
-        except ModelError as error:
-            waits.failed(error.fault)
-            lost.broke(error.spent)
-            error.lost = lost.with_own()
-            trace.model_failed(call.request.model, error.fault, error.spent)
-            raise
+    prices, due = folder.record.opened.settings.prices, activity.info().current_attempt_scheduled_time
+    lost.was_killed(call.request, None, prices, trace)
+    waits = OverloadWaits(folder.store, lost.key, lost.attempt, due, beat, trace)
+    waits.begun()
+    trace.begin()
+    try:
+        response = await model.respond(call.request, lost.watching(beat.report_tokens), prices, waits.waiting)
+    except ModelCancelled as error:
+        lost.broke(error.spent)
+        trace.model_cancelled(call.request.model, error.spent)
+        raise
+    except ModelError as error:
+        waits.failed(error.fault)
+        lost.broke(error.spent)
+        error.lost = lost.with_own()
+        trace.model_failed(call.request.model, error.fault, error.spent)
+        raise
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
     spent = response.usage + lost.total()
     return Answered(response=response, at=at, seconds=trace.seconds, payer=_run_id(), spent=spent)

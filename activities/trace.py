@@ -173,10 +173,10 @@ class TurnTrace:
         """A model call was cancelled while it was under way; `spent`: what it cost all the same."""
         self._trace.write("model", **self._where, model=model, outcome=CANCELLED, **(_used(spent) if spent else {}))
 
-    def model_killed(self, model: str, spent: Usage) -> None:
-        """The attempt before was killed while a model answered: what that cost, as far as it is known."""
+    def model_killed(self, model: str, spent: Usage, attempt: int) -> None:
+        """That attempt was killed while a model answered: what that cost, as far as it is known."""
         self._trace.begin()
-        where = {**self._where, "attempt": self.attempt - 1}
+        where = {**self._where, "attempt": attempt}
         self._trace.write("model", **where, model=model, outcome=KILLED, **_used(spent))
 
     def waited(self, *waits: Waited) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.call_telemetry import model_killed, response_found
+from activities.call_telemetry import response_found
 from activities.calls import Calls, doing
 from activities.conversations import Conversation
 from activities.credentials import Credentials
@@ -174,14 +174,20 @@ class Turns:
             return paid
         user = await self._user_content(folder, request, conversation)
         again = f"/again-{request.asked_before}" if request.asked_before else ""
-        lost = LostCalls(folder.store, f"{attempt.key}{again}", activity.info().attempt, request.lost, turn=attempt.key)
+        info, lock = activity.info(), attempt.lock.descriptor
+        lost = LostCalls(folder.store, f"{attempt.key}{again}", lock, info.attempt, request.lost, turn=attempt.key)
         prices = folder.record.opened.settings.prices
         before = conversation.turns[-1] if conversation.turns else None
-        killed = lost.was_killed(activity.info().heartbeat_details, before, opening.model, prices)
-        if killed is not None:
-            model_killed(opening.model, killed)
-            attempt.trace.model_killed(opening.model, killed)
-        info = activity.info()
+        asked = ModelRequest(
+            model=opening.model,
+            system=opening.system,
+            tools=opening.tools,
+            messages=with_cache_breakpoints(messages(opening, conversation.turns, user)),
+            max_tokens=request.max_tokens,
+            user_id=opening.user_id,
+            effort=opening.effort,
+        )
+        lost.was_killed(asked, before, prices, attempt.trace)
         due = info.current_attempt_scheduled_time
         waits = OverloadWaits(folder.store, f"{attempt.key}{again}", info.attempt, due, attempt.beat, attempt.trace)
         attempt.trace.waited(*request.waited)
@@ -189,20 +195,8 @@ class Turns:
         attempt.beat.doing = MODEL
         attempt.trace.begin()
         try:
-            response = await self._model.respond(
-                ModelRequest(
-                    model=opening.model,
-                    system=opening.system,
-                    tools=opening.tools,
-                    messages=with_cache_breakpoints(messages(opening, conversation.turns, user)),
-                    max_tokens=request.max_tokens,
-                    user_id=opening.user_id,
-                    effort=opening.effort,
-                ),
-                attempt.beat.report_tokens,
-                prices,
-                waits.waiting,
-            )
+            progress = lost.watching(attempt.beat.report_tokens)
+            response = await self._model.respond(asked, progress, prices, waits.waiting)
         except ModelCancelled as error:
             # Nobody hears of it from here: `close_agent` looks it up.
             lost.broke(error.spent)

@@ -13,6 +13,7 @@ from activities.commands import ProcessGroup, end_group
 from activities.locking import exclusive
 
 NOTE_BYTES = 512
+"""Of each note in a lock's file: the process group first, then the model call (`activities/lost_calls.py`)."""
 
 
 class WorkspaceLock:
@@ -33,7 +34,7 @@ class WorkspaceLock:
 
     def remembered(self) -> ProcessGroup | None:
         """What an earlier holder left running, as far as it was noted."""
-        data = os.pread(self.descriptor, NOTE_BYTES, 0).strip()
+        data = os.pread(self.descriptor, NOTE_BYTES, 0).strip(b" \0")
         try:
             return ProcessGroup.model_validate_json(data) if data else None
         except ValueError:

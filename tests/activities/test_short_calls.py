@@ -1,7 +1,6 @@
 """Calls beside the turns: paid once by whoever asks first, told in trace and spans also when nobody can read them."""
 
 import asyncio
-import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,13 +11,14 @@ from agents_bench import Bench, MakeBench, call, does, make_source, says
 from test_turn_kills import DyingStore, Killed
 
 from activities.call_telemetry import model_called
-from activities.model import ModelError
+from activities.model import ModelError, ModelRequest, Progress
 from activities.pulse import pulse
 from activities.routing import Routing
 from activities.short_calls import Answered, ShortCall, asked_once, short_request
 from activities.synthesizing import Synthesizing
 from activities.trace import Teller
 from baton import trace
+from baton.conversation import Response
 from baton.messages import StepResult, TaskRef
 from baton.pricing import Usage
 from baton.routing import Routed
@@ -125,7 +125,7 @@ async def test_an_answer_that_nobody_can_read_is_told_and_paid_as_well(
     assert bench.statuses() == [200]
 
 
-@pytest.mark.parametrize("after", ["call/", "begun-1", "route"])
+@pytest.mark.parametrize("after", ["call/", "route"])
 async def test_a_killed_router_goes_on_where_it_was(make_bench: MakeBench, after: str) -> None:
     bench = await make_bench(ROUTES)
     bench.folder.store = DyingStore(bench.folder.path / "store", after)
@@ -158,14 +158,14 @@ async def usage_in(bench: Bench, found: Answered, run: str) -> Usage:
 
 
 async def test_what_broken_and_killed_attempts_cost_is_counted_once(make_bench: MakeBench) -> None:
-    bench = await make_bench(Reply([Text("half " * 50)], fault=Cut(4)), ROUTES)
+    bench = await make_bench(Reply([Text("half " * 50)], fault=Cut(4)), ROUTES, ROUTES)
     with pytest.raises(ModelError) as broken:
         await in_attempt(bench, question(bench), number=1)
     assert broken.value.lost is not None
     spent = broken.value.lost
     assert spent.model_calls == 1
-    bench.folder.store.enter(_begun(bench, 2), b"")
-    beats = ({"doing": "asking: router", "tokens": 30},)
+    await killed_under_way(bench, 2)
+    beats = ({"doing": "asking: router", "tokens": 30, "attempt": 2},)
     found = await in_attempt(bench, question(bench), number=3, heartbeat_details=beats)
     assert found.spent.model_calls == 3
     assert found.spent.output_tokens == spent.output_tokens + 30 + found.response.usage.output_tokens
@@ -173,13 +173,35 @@ async def test_what_broken_and_killed_attempts_cost_is_counted_once(make_bench: 
     assert sum(line.output_tokens for line in told(bench)) == found.spent.output_tokens
 
 
-def _begun(bench: Bench, attempt: int) -> str:
-    return f"calls/{hashlib.sha256(b'a question').hexdigest()}/run/begun-{attempt}"
+async def killed_under_way(bench: Bench, number: int) -> None:
+    """One attempt whose process ends when it has asked."""
+    respond = bench.model.respond
+
+    async def asked(request: ModelRequest, progress: Progress, *more: Any) -> Response:
+        await respond(request, progress, *more)
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bench.model, "respond", asked)
+        with pytest.raises(Killed):
+            await in_attempt(bench, question(bench), number=number)
+    bench.restart()
 
 
-async def test_a_heartbeat_of_other_work_is_no_lost_call(make_bench: MakeBench) -> None:
+async def test_a_killed_call_that_told_nothing_is_counted_by_its_request(make_bench: MakeBench) -> None:
+    bench = await make_bench(ROUTES, ROUTES)
+    await killed_under_way(bench, 1)
+    beats = ({"doing": "model", "tokens": 30, "attempt": 1},)
+    found = await in_attempt(bench, question(bench), number=2, heartbeat_details=beats)
+    paid = found.response.usage
+    assert (found.spent.model_calls, found.spent.output_tokens) == (2, paid.output_tokens)
+    assert found.spent.total_input_tokens == pytest.approx(2 * paid.total_input_tokens, rel=0.5)
+    assert [line.outcome for line in told(bench)] == ["killed", "tool_use"]
+
+
+async def test_an_attempt_that_was_killed_before_it_asked_lost_nothing(make_bench: MakeBench) -> None:
     bench = await make_bench(ROUTES)
-    beats = ({"doing": "model", "tokens": 30},)
+    beats = ({"doing": "asking: router", "tokens": 30, "attempt": 1},)
     found = await in_attempt(bench, question(bench), number=2, heartbeat_details=beats)
     assert found.spent.model_calls == 1
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from agents_bench import KEY, MODEL, Agent, Bench, MakeBench, call, does, says, texts
 from temporalio.exceptions import ApplicationError
+from test_turn_kills import Killed, arm
 
 from activities.model import ModelRequest, Progress
 from baton import trace
@@ -224,25 +225,105 @@ async def test_after_a_broken_call_the_same_request_is_made_once_more(make_bench
     assert agent.commits() == ["executor-2-converter · turn 1"]
 
 
-async def test_a_response_that_a_kill_lost_is_counted_by_its_heartbeat(make_bench: MakeBench) -> None:
-    bench = await make_bench(does(call("read", file_path="src/a.py")), says("Two."))
+@pytest.mark.parametrize(
+    ("beats", "tokens"),
+    [
+        ([{"doing": "model", "tokens": 700, "attempt": 1}], 700),
+        ([], 0),
+        ([{"doing": "waiting for the workspace", "tokens": 0, "attempt": 1}], 0),
+    ],
+    ids=["told", "killed before the first heartbeat", "told before it asked"],
+)
+async def test_a_response_that_a_kill_lost_is_counted(
+    make_bench: MakeBench, beats: list[dict[str, Any]], tokens: int
+) -> None:
+    bench = await make_bench(does(call("read", file_path="src/a.py")), says("Lost."), says("Two."))
     agent = await bench.start()
     await agent.turn()
     request = agent.request()
+    await killed_under_way(bench, agent, request)
     environment = bench.environment(agent.run_id, 2)
-    environment.info = replace(environment.info, heartbeat_details=[{"doing": "model", "tokens": 700}])
+    environment.info = replace(environment.info, heartbeat_details=beats)
     outcome: TurnOutcome = await environment.run(bench.turns.execute_step, request)
     lost = outcome.extra_usage
     before = agent.state.usage
-    assert (lost.output_tokens, lost.model_calls) == (700, 1)
+    assert (lost.output_tokens, lost.model_calls) == (tokens, 1)
     assert lost.cache_read_tokens == before.total_input_tokens + before.output_tokens
     assert lost.cost_usd > 0
     again: TurnOutcome = await bench.environment(agent.run_id, 3).run(bench.turns.execute_step, request)
     assert again == outcome
     told = trace.parse((bench.folder.artifacts / trace.NAME).read_text()).of("model")
     (killed,) = [line for line in told if line.outcome == "killed"]
-    assert (killed.output_tokens, killed.turn, killed.attempt) == (700, 2, 1)
+    assert (killed.output_tokens, killed.turn, killed.attempt) == (tokens, 2, 1)
     assert sum(line.cost_usd for line in told) == before.cost_usd + outcome.usage.cost_usd + lost.cost_usd
+
+
+async def killed_under_way(bench: Bench, agent: Agent, request: TurnRequest, number: int = 1) -> None:
+    """One attempt whose process ends when the first of its answer has come."""
+    respond = bench.model.respond
+
+    async def watched(asked: ModelRequest, progress: Progress, *more: Any) -> Response:
+        def told(tokens: int) -> None:
+            progress(tokens)
+            if tokens > 0:
+                raise Killed
+
+        return await respond(asked, told, *more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bench.model, "respond", watched)
+        with pytest.raises(Killed):
+            await agent.attempt(request, number)
+    bench.restart()
+
+
+async def test_a_first_call_that_a_kill_lost_sent_what_the_next_one_sends(make_bench: MakeBench) -> None:
+    bench = await make_bench(says("Lost."), says("One."))
+    agent = await bench.start()
+    await killed_under_way(bench, agent, agent.request())
+    outcome = await agent.attempt(agent.request(), 2)
+    assert outcome.extra_usage.model_calls == 1
+    assert outcome.extra_usage.total_input_tokens == pytest.approx(outcome.usage.total_input_tokens, rel=0.5)
+    assert outcome.extra_usage.cost_usd > 0
+
+
+async def test_a_call_is_lost_once_however_often_its_turn_is_killed(make_bench: MakeBench) -> None:
+    """What the first attempt told is there until another one tells something."""
+    bench = await make_bench(says("Lost."), says("Lost too."), says("One."))
+    agent = await bench.start()
+    request = agent.request()
+    await killed_under_way(bench, agent, request)
+    await killed_under_way(bench, agent, request, 4)
+    environment = bench.environment(agent.run_id, 6)
+    beats = [{"doing": "model", "tokens": 700, "attempt": 1}]
+    environment.info = replace(environment.info, heartbeat_details=beats)
+    outcome: TurnOutcome = await environment.run(bench.turns.execute_step, request)
+    assert (outcome.extra_usage.model_calls, outcome.extra_usage.output_tokens) == (2, 0)
+    told = trace.parse((bench.folder.artifacts / trace.NAME).read_text()).of("model")
+    assert [(line.outcome, line.attempt) for line in told] == [("killed", 1), ("killed", 4), ("end_turn", 6)]
+
+
+@pytest.mark.parametrize("point", ["response", "outcome"])
+async def test_a_response_that_is_there_is_no_lost_call(make_bench: MakeBench, point: str) -> None:
+    bench = await make_bench(does(call("read", file_path="src/a.py")), says("Two."))
+    agent = await bench.start()
+    arm(bench, point)
+    with pytest.raises(Killed):
+        await agent.attempt(agent.request())
+    bench.restart()
+    agent.state = agent.state.after(await agent.attempt(agent.request(), 2))
+    outcome = await agent.attempt(agent.request(), 2)
+    assert agent.state.extra_usage + outcome.extra_usage == Usage()
+    assert bench.statuses() == [200, 200]
+
+
+async def test_a_call_that_was_refused_is_no_lost_call(make_bench: MakeBench) -> None:
+    bench = await make_bench(Reply(fault=HttpError(529, "overloaded_error")), says("One."))
+    agent = await bench.start()
+    with pytest.raises(ApplicationError):
+        await agent.attempt(agent.request())
+    bench.restart()
+    assert (await agent.attempt(agent.request(), 2)).extra_usage == Usage()
 
 
 async def cancelled_under_way(bench: Bench, agent: Agent, request: TurnRequest, number: int = 1) -> None:

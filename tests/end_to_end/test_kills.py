@@ -192,6 +192,13 @@ def outcome(source: Path, result: TaskResult, paid: Counter[tuple[str, str]]) ->
     }
 
 
+def counted(unkilled: dict[str, object], asked_twice: bool) -> dict[str, object]:
+    """The same, with one lost call in the books: it was killed before its first heartbeat, so no output is known."""
+    calls = unkilled["model calls"]
+    assert isinstance(calls, int)
+    return unkilled | {"model calls": calls + asked_twice}
+
+
 def test_a_worker_killed_at_every_point_of_a_turn(bench: Bench, tmp_path: Path) -> None:
     points: list[str | None] = [None, *POINTS]
 
@@ -205,7 +212,8 @@ def test_a_worker_killed_at_every_point_of_a_turn(bench: Bench, tmp_path: Path) 
     assert unkilled.outcome["files"] == EDITED
     assert [case.point for case in killed if not case.was_killed] == []
     assert {case.point: case.left_running for case in killed if case.left_running} == {}
-    assert {case.point: case.outcome for case in killed if case.outcome != unkilled.outcome} == {}
+    expected = {case.point: counted(unkilled.outcome, case.point in ASKED_TWICE) for case in killed}
+    assert {case.point: case.outcome for case in killed if case.outcome != expected[case.point]} == {}
     assert {case.point for case in killed if sorted(case.paid.values()) == [1, 1, 1, 2]} == ASKED_TWICE
     assert {case.point for case in killed if list(case.paid.values()) == [1, 1, 1, 1]} == POINTS.keys() - ASKED_TWICE
 
