@@ -9,9 +9,9 @@ once more.
 import asyncio
 import hashlib
 import logging
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowQueryFailedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.artifacts import Artifacts
@@ -20,9 +20,11 @@ from activities.task_telemetry import Closed, task_ended
 from activities.telemetry import delivered
 from activities.trace import TaskTrace
 from baton.layout import RECORD, tasks_folder
-from baton.trace import NAME
+from baton.status import PAUSE, TaskStatus, Wait
+from baton.trace import NAME, OPEN
 
 INTERVAL_SECONDS = 60.0
+ANSWER_LIMIT = timedelta(seconds=10)
 FORGOTTEN = "forgotten"
 """How a task ended that the server knows nothing of any more."""
 
@@ -35,18 +37,25 @@ _BY_ITSELF = frozenset(("completed", "cancelled"))
 logger = logging.getLogger("baton.closed")
 
 
-async def tell_end(folder: TaskFolder, closed: Closed, key: str = "") -> None:
+async def tell_end(folder: TaskFolder, closed: Closed, key: str = "", stood: TaskStatus | None = None) -> None:
     """Tell the end of a task, in the trace and to telemetry, and settle that it is told; told again, it is the same.
 
-    `key`: of the journal's entry that settles it, where it is not the run's own.
+    `key`: of the journal's entry that settles it, where it is not the run's own. `stood`: how a task stood that was
+    broken off, where that is known better than by the progress that was kept.
     """
     lost: dict[str, datetime] = {}
+    progress = await asyncio.to_thread(folder.state.current)
     if folder.artifacts.is_dir():
         trace = TaskTrace(folder)
+        kept = progress.status if progress is not None else TaskStatus()
+        if closed.broken_off:
+            stood = stood or kept
+            await asyncio.to_thread(trace.attended, [wait for wait in stood.waits if wait not in kept.waits])
+            await asyncio.to_thread(trace.attended, _still_open(stood, closed.at), OPEN)
         lost = await asyncio.to_thread(trace.lost_agents, closed.at if closed.broken_off else None)
         trace.begin()
         trace.write("closed", name=folder.record.run_id, outcome=closed.how, **closed.fields)
-    await asyncio.to_thread(lambda: task_ended(folder, folder.state.current(), closed, lost))
+    await asyncio.to_thread(lambda: task_ended(folder, progress, closed, lost))
     await delivered()
     await asyncio.to_thread(folder.store.enter, key or _key(folder), closed.how.encode())
 
@@ -90,7 +99,8 @@ class ClosedTasks:
             "%s is over, and nobody told its end: %s", task_id, closed.how, extra={"event": {"task": task_id}}
         )
         # Another server may know the task: only for this one it is over.
-        await tell_end(folder, closed, self._key_here(folder) if closed.how == FORGOTTEN else "")
+        key = self._key_here(folder) if closed.how == FORGOTTEN else ""
+        await tell_end(folder, closed, key, await self._stood(folder) if closed.broken_off else None)
         if folder.artifacts.is_dir() and folder.record.opened.settings.persist_state:
             await asyncio.to_thread(Artifacts(folder.artifacts).write_timeline, task_id)
 
@@ -112,6 +122,15 @@ class ClosedTasks:
         how = found.status.name.lower()
         return Closed(_OUR_WORDS.get(how, how), found.close_time, broken_off=True)
 
+    async def _stood(self, folder: TaskFolder) -> TaskStatus | None:
+        """How a task stood when it was broken off; its history may be gone, or no workflow of this version."""
+        try:
+            handle = self._client.get_workflow_handle(folder.path.name)
+            found: TaskStatus = await handle.query("status", result_type=TaskStatus, rpc_timeout=ANSWER_LIMIT)
+        except (RPCError, WorkflowQueryFailedError):
+            return None
+        return found
+
     def _is_settled(self, folder: TaskFolder) -> bool:
         try:
             return any(folder.store.entry(key) is not None for key in (_key(folder), self._key_here(folder)))
@@ -121,6 +140,17 @@ class ClosedTasks:
 
     def _key_here(self, folder: TaskFolder) -> str:
         return f"{_key(folder)}/{self._forgotten}"
+
+
+def _still_open(status: TaskStatus, at: datetime | None) -> list[Wait]:
+    """What waited for a person when a task was broken off, as far as it was told."""
+    ended = at or datetime.now(UTC)
+    asked = [(item.kind, item.step, item.phase, item.since) for item in status.attention]
+    asked += [(PAUSE, None, None, since)] if (since := status.paused_since) is not None else []
+    return [
+        Wait(kind=kind, step=step, phase=phase, since=since, until=max(since, ended))
+        for kind, step, phase, since in asked
+    ]
 
 
 def _key(folder: TaskFolder) -> str:

@@ -23,7 +23,7 @@ from baton.models import Stored
 from baton.pricing import Usage
 from baton.progress import Progress
 from baton.states import TaskState
-from baton.status import PAUSE
+from baton.status import PAUSE, Wait
 from baton.telemetry import ROOT, Attributes, Event, Span, agent_key, known, usage_attributes
 from baton.trace import LOST
 
@@ -167,7 +167,7 @@ def task_ended(
     closed: Closed | None = None,
     lost: Mapping[str, datetime] | None = None,
 ) -> None:
-    """The task ended: agents whose end nobody told, its waits, and its own span, which is the root of all.
+    """The task ended: agents whose end nobody told, and its own span, which is the root of all.
 
     `progress`: what is known of the task, if anything; `closed`: how it ended, where it did not get to say so itself;
     `lost`: when agents that nobody closed were lost, as far as it is known.
@@ -189,7 +189,7 @@ def task_ended(
         error = str(status.state) if status.state is TaskState.FAILED else ""
         if closed is not None and status.closed_at is None:
             error = closed.how
-        events += _tell_waits(folder, place, progress)
+        events += _questions(status.waits)
         if place.exporting.content:
             events += [Event(names.HAPPENING_EVENT, one.at, _text(place, one.text)) for one in status.happenings]
     if closed is not None:
@@ -221,29 +221,31 @@ def _events(place: Place, end: AgentEnding, ended: datetime) -> tuple[Event, ...
     return tuple(events)
 
 
-def _tell_waits(folder: TaskFolder, place: Place, progress: Progress) -> list[Event]:
-    """A span for each time in which a person was waited for, or had paused the task; the questions as events of it.
+def person_waited(folder: TaskFolder, wait: Wait) -> None:
+    """A person was waited for, or had paused the task."""
+    place = place_of(folder)
+    if place is None:
+        return
+    told = known(WAITED_FOR=wait.kind, STEP=wait.step, PHASE=wait.phase)
+    key = ("wait", wait.kind, wait.step, wait.phase, wait.since.isoformat())
+    attributes = {names.TASK: place.task} | known(WAIT_REASON=PERSON) | told
+    span = Span(f"{names.WAIT} {wait.kind}", key, wait.since, wait.until, attributes)
+    tell(place, ROOT, span)
+    if is_first(folder, place, key):
+        measure_wait(span.seconds, known(WAIT_REASON=PERSON, WAITED_FOR=wait.kind, PHASE=wait.phase))
 
-    A task that is resumed tells its earlier waits once more, but they are measured once.
-    """
-    events = []
-    for wait in progress.status.waits:
-        told = known(WAITED_FOR=wait.kind, STEP=wait.step, PHASE=wait.phase)
-        key = ("wait", wait.kind, wait.step, wait.phase, wait.since.isoformat())
-        span = Span(
-            f"{names.WAIT} {wait.kind}",
-            key,
+
+def _questions(waits: Sequence[Wait]) -> list[Event]:
+    """The questions that a task asked of a person, as events of it."""
+    return [
+        Event(
+            names.LIMIT_EVENT if wait.kind == "limit" else names.ATTENTION_EVENT,
             wait.since,
-            wait.until,
-            {names.TASK: place.task} | known(WAIT_REASON=PERSON) | told,
+            known(WAITED_FOR=wait.kind, STEP=wait.step, PHASE=wait.phase),
         )
-        tell(place, ROOT, span)
-        if is_first(folder, place, key):
-            measure_wait(span.seconds, known(WAIT_REASON=PERSON, WAITED_FOR=wait.kind, PHASE=wait.phase))
-        if wait.kind == PAUSE:
-            continue
-        events.append(Event(names.LIMIT_EVENT if wait.kind == "limit" else names.ATTENTION_EVENT, wait.since, told))
-    return events
+        for wait in waits
+        if wait.kind != PAUSE
+    ]
 
 
 def _tell_lost_agents(folder: TaskFolder, place: Place, ended: datetime, when: Mapping[str, datetime]) -> datetime:

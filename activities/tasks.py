@@ -21,6 +21,7 @@ from activities.salvage import salvage
 from activities.sandbox import Sandbox
 from activities.task_folder import TaskFolder, Tasks, sandbox_for
 from activities.task_telemetry import Closed
+from activities.telemetry import delivered
 from activities.trace import TaskTrace
 from activities.workspaces import prepare_workspace
 from baton.expansion import expand
@@ -144,6 +145,7 @@ class TaskWork:
             artifacts = Artifacts(folder.artifacts, secrets)
             if request.progress is not None:
                 wanted += progress_artifacts(await asyncio.to_thread(_kept, folder, request, secrets))
+                await delivered()
             for artifact in wanted:
                 if settings.persist_state or artifact.name.startswith(("report", "integration-report")):
                     await asyncio.to_thread(artifacts.write, artifact)
@@ -186,6 +188,11 @@ class TaskWork:
 def _kept(folder: TaskFolder, request: SaveProgress, secrets: frozenset[str]) -> Progress:
     if request.progress is None:
         raise ValueError("there is no progress to keep")
+    if waits := request.progress.status.waits:
+        # Before they are kept: whoever comes after a kill tells them again.
+        before = folder.state.current()
+        told = frozenset(before.status.waits) if before is not None else frozenset()
+        TaskTrace(folder).attended([wait for wait in waits if wait not in told])
     try:
         return folder.state.take(request.progress, for_next_run=request.for_next_run, secrets=secrets)
     except OtherRevisionError as error:

@@ -21,11 +21,12 @@ from temporalio import activity
 
 from activities.errors import ModelFault
 from activities.task_folder import TaskFolder, UnknownTaskError
-from activities.task_telemetry import line_written
+from activities.task_telemetry import line_written, person_waited
 from activities.telemetry import is_first, measure_wait, place_of
 from baton.conversation import Response
 from baton.messages import Waited
 from baton.pricing import Usage
+from baton.status import Wait
 from baton.telemetry import known
 from baton.trace import CANCELLED, KILLED, LOST, NAME, unended
 
@@ -86,6 +87,15 @@ class TaskTrace:
                 what = ("waited", wait.reason, at, where.get("agent"), where.get("step"))
                 if self._place is not None and is_first(self._folder, self._place, what):
                     measure_wait(seconds, known(WAIT_REASON=wait.reason))
+
+    def attended(self, waits: Sequence[Wait], outcome: str = "") -> None:
+        """A person was asked, or paused the task, and then answered; told again, it is the same."""
+        for wait in waits:
+            seconds = round((wait.until - wait.since).total_seconds(), 3)
+            where = {"step": wait.step, "phase": wait.phase or "", "asked": wait.since.isoformat()}
+            at = wait.until.astimezone(UTC).isoformat(timespec="milliseconds")
+            self.write("attention", name=wait.kind, **where, at=at, seconds=seconds, outcome=outcome)
+            person_waited(self._folder, wait)
 
     def lost_agents(self, at: datetime | None) -> dict[str, datetime]:
         """Tell the end of agents that nobody closed: then, or where None is given when they were last heard of.

@@ -8,7 +8,7 @@ from baton.durations import format_duration
 from baton.gaps import Gap, gaps
 from baton.models import Stored
 from baton.run_facts import RunFacts
-from baton.status import PAUSE, Wait
+from baton.status import PAUSE, AttentionItem, Wait
 from baton.trace import TraceLine
 from baton.wording import counted, number
 
@@ -54,6 +54,7 @@ def span(facts: RunFacts) -> tuple[datetime, datetime]:
     moments = [line.began for line in facts.trace.lines] + [line.at for line in facts.trace.lines]
     moments += [wait.since for wait in facts.status.waits] + [wait.until for wait in facts.status.waits]
     moments += [item.since for item in facts.status.attention]
+    moments += [facts.status.paused_since] if facts.status.paused_since else []
     moments += [moment for moment in (facts.status.started_at, facts.status.closed_at, facts.seen_at) if moment]
     return (min(moments), max(moments)) if moments else (_BEGINNING, _BEGINNING + timedelta(seconds=1))
 
@@ -123,22 +124,35 @@ def _task_rows(facts: RunFacts) -> Iterable[Row]:
     merges += [_wait(line) for line in facts.trace.of("wait") if not line.agent]
     if merges:
         yield Row(label="merges", kind="task", blocks=tuple(merges))
-    waits = [
-        Block(
-            kind="wait",
-            begin=wait.since,
-            end=wait.until,
-            hint=f"{_person(wait)}, {format_duration(wait.until - wait.since)}",
-        )
-        for wait in facts.status.waits
+    if waits := _persons(facts):
+        yield Row(label="waits", kind="task", blocks=waits)
+
+
+def _persons(facts: RunFacts) -> tuple[Block, ...]:
+    """What waited for a person, in order of time: all that the trace tells, what the status knows beyond that, and what
+    is open."""
+    told = [
+        Wait(kind=line.name, step=line.step, phase=line.phase or None, since=line.asked, until=line.at)
+        for line in facts.trace.of("attention")
+        if line.asked is not None
     ]
+    waits = {_question(wait): wait for wait in (*told, *facts.status.waits)}
     end = span(facts)[1]
-    waits += [
-        Block(kind="wait", begin=item.since, end=end, hint=f"waits for a person: {item.kind}: {item.question[:300]}")
-        for item in facts.status.attention
-    ]
-    if waits:
-        yield Row(label="waits", kind="task", blocks=tuple(waits))
+    blocks = []
+    for item in facts.status.attention:
+        until = waits.pop(key).until if (key := _question(item)) in waits else end
+        hint = f"waits for a person: {item.kind}: {item.question[:300]}"
+        blocks.append(Block(kind="wait", begin=item.since, end=until, hint=hint))
+    if (since := facts.status.paused_since) is not None:
+        blocks.append(Block(kind="wait", begin=since, end=end, hint="paused by a person"))
+    for wait in waits.values():
+        hint = f"{_person(wait)}, {format_duration(wait.until - wait.since)}"
+        blocks.append(Block(kind="wait", begin=wait.since, end=wait.until, hint=hint))
+    return tuple(sorted(blocks, key=lambda block: block.begin))
+
+
+def _question(asked: Wait | AttentionItem) -> tuple[object, ...]:
+    return (asked.kind, asked.step, asked.phase, asked.since)
 
 
 def _person(wait: Wait) -> str:

@@ -16,8 +16,12 @@ KILLED = "killed"
 """The outcome of a model call that was killed; the next attempt tells it, when it comes, with what it cost."""
 CANCELLED = "cancelled"
 """The outcome of a model call that was under way when its activity was cancelled."""
-KINDS = frozenset(("model", "tool", "started", "ended", "merge", "gate", "foreign", "command", "wait", "closed"))
+KINDS = frozenset(
+    ("model", "tool", "started", "ended", "merge", "gate", "foreign", "command", "wait", "attention", "closed")
+)
 NAME = "trace.jsonl"
+OPEN = "open"
+"""How a question ended that nobody had answered when its task was broken off."""
 LOST = "lost"
 """How an agent ended whose end nobody told: its chain, or the whole task, was broken off."""
 
@@ -30,7 +34,9 @@ class TraceLine(Stored):
     calls of a turn from 1; `input` and `error` are fingerprints. `foreign`: a command had changed files of others
     (`paths`), which were restored. `merge`, `gate`: what the task does beside its agents. `activity` names the one that
     told: what its next attempt tells is the same. `command`: commands of a step without agents, `calls` in all. `wait`:
-    what waited for `name` (slot, merge_queue, quota). `closed`: the task's end (`outcome`) of the run `name`.
+    what waited for `name` (slot, merge_queue, quota). `attention`: a person was asked something of the kind `name`, or
+    paused the task, when `asked` says, and had answered at the line's time; an `outcome` of `open`: nobody had when the
+    task was broken off. `closed`: the task's end (`outcome`) of the run `name`.
     """
 
     kind: str
@@ -62,6 +68,8 @@ class TraceLine(Stored):
     successor: str = ""
     name: str = ""
     workspace: str = ""
+    phase: str = ""
+    asked: datetime | None = None
     paths: tuple[str, ...] = ()
 
     @property
@@ -154,6 +162,8 @@ def _key(line: TraceLine, number: int) -> tuple[object, ...]:
             return ("closed", line.name)
         case "wait":
             return ("wait", line.agent, line.step, line.name, line.at)
+        case "attention":
+            return ("attention", line.name, line.step, line.phase, line.asked)
         case "started" | "ended":
             return (line.kind, line.agent)
         case _:

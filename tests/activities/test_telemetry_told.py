@@ -166,6 +166,7 @@ with exporting(metrics=True) as collected:
         items_finished(folder, (done, ItemRecord(item="b.py")), "commands")
     wait = Wait(kind="approval", phase="planning", since=NOW, until=NOW + timedelta(seconds=4))
     for _ in range(2):
+        TaskTrace(folder).attended([wait])
         task_ended(folder, Progress(status=TaskStatus(waits=(wait,)), settings=None))
 print(json.dumps([
     (name, told.unit, told.kind, sorted({key for point in told.points for key, _ in point}), list(told.points.values()))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from baton import trace
 from baton.run_facts import run_facts
 from baton.timeline import FRAME_FILES, Frame, render
-from baton.timeline_rows import span
+from baton.timeline_rows import sections, span
 
 BEGIN = datetime(2026, 11, 30, 8, 0, tzinfo=UTC)
 _PAGE = files("baton.timeline_page")
@@ -142,6 +142,51 @@ def test_a_question_that_is_open_is_drawn_until_the_last_moment_that_is_known() 
     assert span(seen)[1] == BEGIN + timedelta(hours=2)
     drawn = dict(Page(render(seen, FRAME)).blocks)
     assert drawn["wait"].startswith("waits for a person: approval: Is the plan right?")
+
+
+def test_all_that_ever_waited_for_a_person_is_drawn_once_and_in_order() -> None:
+    """The status knows the last hundred, and what is open; the trace knows all but what came after it."""
+
+    def moment(number: int) -> str:
+        return (BEGIN + timedelta(seconds=10 * number)).isoformat()
+
+    told = "".join(
+        line("attention", 10 * n + 1, name="question", step=n, phase="", asked=moment(n)) for n in reversed(range(140))
+    )
+    waits = [
+        {
+            "kind": "question",
+            "step": n,
+            "since": moment(n),
+            "until": (BEGIN + timedelta(seconds=10 * n + 1)).isoformat(),
+        }
+        for n in range(50, 150)
+    ]
+    item = {"id": "conflict-1", "kind": "conflict", "question": "Whose?", "choices": ["a"], "since": moment(150)}
+    paused = moment(151)
+    state = json.dumps({"status": {"waits": waits, "attention": [item], "paused": True, "paused_since": paused}})
+    known = facts(told + told, **{"state.json": state})
+    (section,) = sections(known)
+    (row,) = section.rows
+    begins = [block.begin for block in row.blocks]
+    assert row.label == "waits"
+    assert begins == [BEGIN + timedelta(seconds=10 * number) for number in range(152)]
+    assert [block.hint.partition(",")[0] for block in row.blocks[-3:]] == [
+        "waited for a person: question ",
+        "waits for a person: conflict: Whose?",
+        "paused by a person",
+    ]
+
+
+def test_a_question_that_was_open_when_its_task_was_broken_off_ends_with_it() -> None:
+    item = {"id": "conflict-1", "kind": "conflict", "question": "Whose?", "choices": ["a"], "since": BEGIN.isoformat()}
+    state = json.dumps({"status": {"attention": [item]}})
+    text = line("attention", 5, name="conflict", asked=BEGIN.isoformat(), outcome="open") + line(
+        "closed", 9, outcome="x"
+    )
+    (section,) = sections(facts(text, **{"state.json": state}))
+    (block,) = section.rows[0].blocks
+    assert (block.hint, block.end) == ("waits for a person: conflict: Whose?", BEGIN + timedelta(seconds=5))
 
 
 def rows(page: str) -> list[str]:

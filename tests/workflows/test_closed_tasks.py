@@ -14,6 +14,7 @@ from emulator.reply import Block, ToolUse
 from tests.end_to_end.bench import Handle, Rules, task
 from tests.end_to_end.test_kills import own_namespace
 from tests.workflows.rig import Rig, answer, attention
+from workflows.orchestration import OrchestrationWorkflow
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -82,6 +83,28 @@ async def test_an_agent_at_work_when_its_task_is_terminated_is_told_ended_once(r
     page = (artifacts / "timeline.html").read_text()
     assert '<span class="ending' in page
     assert "lost" in page
+
+
+async def test_what_waited_for_a_person_is_told_of_a_terminated_task_too(rig: Rig) -> None:
+    """Nothing was kept since: it is asked of the workflow as it stood."""
+    with rig.api(Rules(asks)):
+        handle = await rig.start(task(rig.repository(a="a\n"), "a.py").model_copy(update={"plan": None}))
+        asked = await attention(handle)
+        for signal in (OrchestrationWorkflow.pause, OrchestrationWorkflow.unpause):
+            await handle.signal(signal)
+        await handle.terminate("no more")
+        for _ in range(2):
+            await ClosedTasks(rig.tasks, rig.client).look()
+    artifacts = rig.folder_of(handle.id).artifacts
+    told = trace.parse((artifacts / trace.NAME).read_text())
+    assert sorted((line.name, line.outcome) for line in told.of("attention")) == [("pause", ""), ("question", "open")]
+    (question,) = [line for line in told.of("attention") if line.name == "question"]
+    (end,) = told.of("closed")
+    assert (question.asked, question.at) == (asked.since, end.at)
+    assert (artifacts / trace.NAME).read_text().count('"attention"') == 2
+    assert told.lines[-1].kind == "closed"
+    page = (artifacts / "timeline.html").read_text()
+    assert page.count("waited for a person: question") + page.count("waits for a person: question") == 1
 
 
 async def test_a_task_that_ends_by_itself_says_so_itself(rig: Rig) -> None:

@@ -5,23 +5,27 @@ import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from temporalio.worker import ExecuteActivityInput
 
 from activities.quota import Pauses
+from activities.state_file import StateFile
 from baton import trace
 from baton.plan import DraftStep, PlanDraft
+from baton.progress import Progress
 from baton.quota import Pause
 from baton.states import TaskState
 from baton.status import TaskResult
 from emulator.dialogue import Dialogue
+from emulator.judges import integrate
 from emulator.reply import Block, HttpError, Reply
 from tests.end_to_end.bench import Rules, task
-from tests.workflows.rig import Attempt, Rig
+from tests.workflows.rig import Attempt, Rig, answer, attention, status, until
 from tests.workflows.test_agent_workflow import editing
 from tests.workflows.test_provider_limits import account, side_by_side
+from workflows.orchestration import OrchestrationWorkflow
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -98,3 +102,48 @@ async def test_commands_of_a_step_are_told_without_an_agent(rig: Rig) -> None:
         result = await rig.run(given)
     (line,) = lines(result, "command")
     assert (line.agent, line.step, line.calls, line.outcome) == ("run-1", 1, 2, "failed")
+
+
+class DyingStateFile(StateFile):
+    """The process ends once for each state: in turn before and after it is kept."""
+
+    died: ClassVar[list[str]] = []
+
+    def take(self, new: Progress, **options: Any) -> Progress:
+        if new.revision in self.died:
+            return super().take(new, **options)
+        self.died.append(new.revision)
+        if len(self.died) % 2:
+            raise OSError("the worker dies before it is kept")
+        super().take(new, **options)
+        raise OSError("the worker dies after it was kept")
+
+
+async def test_what_waited_for_a_person_is_in_the_trace_once_and_while_the_task_runs(rig: Rig) -> None:
+    def model(dialogue: Dialogue) -> Sequence[Block]:
+        return editing(dialogue) if dialogue.assignment.get("items") else integrate(dialogue)
+
+    given = side_by_side(rig, 2)
+    asking = settings(2) | {"requireApproval": True, "approvePhases": ["planning", "integration"]}
+    with rig.api(Rules(model)):
+        handle = await rig.start(given.model_copy(update={"settings": asking, "integration": True}))
+        first = await attention(handle)
+        folder = rig.folder_of(handle.id)
+        folder.state = DyingStateFile(folder.path, folder.store)
+        await handle.signal(OrchestrationWorkflow.pause)
+        await handle.signal(OrchestrationWorkflow.unpause)
+        await answer(handle, first, "approve")
+        second = (await until(handle, lambda now: any(one.id != first.id for one in now.attention))).attention[0]
+        told = trace.parse((folder.artifacts / trace.NAME).read_text()).of("attention")
+        assert [(line.name, line.phase, line.asked) for line in told][1:] == [("approval", first.phase, first.since)]
+        assert told[0].name == "pause"
+        await answer(handle, second, "approve")
+        result = await handle.result()
+    waits = (await status(handle)).waits
+    known: dict[tuple[object, ...], datetime] = {(wait.kind, wait.phase, wait.since): wait.until for wait in waits}
+    told = lines(result, "attention")
+    assert {(line.name, line.phase or None, line.asked) for line in told} == known.keys()
+    assert len(told) == len(known) == 3
+    assert all(
+        abs(known[line.name, line.phase or None, line.asked] - line.at) < timedelta(seconds=0.1) for line in told
+    )
