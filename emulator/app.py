@@ -7,16 +7,18 @@ import uuid
 from collections.abc import Callable, Collection
 from typing import Any
 
+from pydantic_core import from_json
 from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from emulator.cache import InputUsage, PromptCache
+from emulator.beginnings import Beginnings
+from emulator.cache import PromptCache
 from emulator.catalogue import STAND_IN, all_models, describe, find_model
 from emulator.errors import ApiError, invalid
 from emulator.journal import Journal, Record
-from emulator.render import render
+from emulator.render import Rendered, render
 from emulator.reply import HttpError, Model, Reply
 from emulator.request import Request, TokenRequest
 from emulator.streaming import HangUp, Pace, StreamedAnswer
@@ -36,6 +38,7 @@ class MessagesApi:
         self._hang_up = hang_up
         self._rate = tokens_per_second
         self._cache = PromptCache(time.monotonic)
+        self._beginnings = Beginnings()
         self.asgi = Starlette(
             routes=[
                 Route("/v1/messages", self._messages, methods=["POST"]),
@@ -76,7 +79,7 @@ class MessagesApi:
         record = _record(http, raw)
         try:
             body = _decode(http, raw, record, self.refused_keys)
-            tokens = check(TokenRequest.parse(body), body)
+            tokens = check(TokenRequest.parse(body), body).end.tokens
         except ApiError as error:
             return self._refuse(record, error)
         return self._answer(record, {"input_tokens": tokens})
@@ -86,13 +89,15 @@ class MessagesApi:
         record = _record(http, raw)
         try:
             body = _decode(http, raw, record, self.refused_keys)
-            request = Request.parse(body)
-            check(request, body)
+            known = self._beginnings.of(body)
+            request = Request.parse(body, known.messages)
+            prompt = check(request, body, known)
+            self._beginnings.keep(known, request, body, prompt)
             reply = await self._respond(request)
         except ApiError as error:
             return self._refuse(record, error)
-        charged = self._cache.charge(body, request.card)
-        return await self._send(request, body, reply, charged, record)
+        charged = self._cache.charge(body, prompt, request.card)
+        return await self._send(request, render(reply, request, prompt, charged), reply, record)
 
     async def _respond(self, request: Request) -> Reply:
         try:
@@ -104,10 +109,7 @@ class MessagesApi:
             raise ApiError(fault.status, fault.kind, fault.message, fault.headers)
         return reply
 
-    async def _send(
-        self, request: Request, body: dict[str, Any], reply: Reply, charged: InputUsage, record: Record
-    ) -> Response:
-        rendered = render(reply, request, body, charged)
+    async def _send(self, request: Request, rendered: Rendered, reply: Reply, record: Record) -> Response:
         record.update(status=200, usage=rendered.usage, stop_reason=rendered.stop_reason)
         headers = {"request-id": record.fields["request_id"], **reply.headers}
         if request.stream:
@@ -157,10 +159,19 @@ def _decode(http: HttpRequest, raw: bytes, record: Record, refused: Collection[s
     if len(raw) > LARGEST_BODY_BYTES:
         raise ApiError(413, "request_too_large", "Request exceeds the maximum allowed number of bytes.")
     try:
-        body = json.loads(raw)
+        body = _parsed(raw)
     except ValueError as error:
         raise invalid(f"The request body is not valid JSON: {error}") from None
     record.describe(body)
     if not isinstance(body, dict):
         raise invalid("Input should be a valid dictionary")
     return body
+
+
+def _parsed(raw: bytes) -> object:
+    """The JSON value. The fast parser knows no half surrogate pairs and nests less deep: what it refuses, the other
+    one decides on."""
+    try:
+        return from_json(raw)
+    except ValueError:
+        return json.loads(raw)

@@ -6,15 +6,16 @@ breakpoint, as in the API. Entries live in this process only, so a restart makes
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from emulator.canonical import canonical_block
 from emulator.catalogue import ModelCard
-from emulator.tokens import dump, prompt_parts
+from emulator.prompt import Link, Prompt
+from emulator.tokens import dump
 
 LOOK_BACK_BLOCKS = 20
 LIFETIME_SECONDS = {"5m": 300.0, "1h": 3600.0}
+SWEEP_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -39,72 +40,67 @@ class InputUsage:
         }
 
 
-@dataclass(frozen=True)
-class _Prefix:
-    """The prompt up to and including one block."""
-
-    digest: str
-    tokens: int
-    ttl: str | None
-
-
 class PromptCache:
     """Entries by prefix hash with the moment they expire; `clock` gives seconds that only grow."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._expires: dict[str, tuple[float, str]] = {}
+        self._swept = clock()
 
-    def charge(self, body: Mapping[str, Any], card: ModelCard) -> InputUsage:
-        """What this prompt reads and writes; afterwards its breakpoints can be read by later requests."""
-        prefixes = _prefixes(body)
-        marks = [
-            number
-            for number, prefix in enumerate(prefixes)
-            if prefix.ttl and prefix.tokens >= card.smallest_cache_tokens
-        ]
-        hit = self._longest_hit(prefixes, marks)
-        read = prefixes[hit].tokens if hit is not None else 0
+    def charge(self, body: Mapping[str, Any], prompt: Prompt, card: ModelCard) -> InputUsage:
+        """What the prompt of a request reads and writes; then its breakpoints can be read by later requests."""
+        self._sweep()
+        links = _marked(body, prompt)
+        marks = [number for number, link in enumerate(links) if link.ttl and link.tokens >= card.smallest_cache_tokens]
+        variant = _variant(body)
+        hit = self._longest_hit(variant, links, marks)
+        read = links[hit].tokens if hit is not None else 0
         written = {"5m": 0, "1h": 0}
         reached = read
         for number in marks:
-            prefix = prefixes[number]
-            if prefix.tokens > reached:
-                written[prefix.ttl or "5m"] += prefix.tokens - reached
-                reached = prefix.tokens
-            self._keep(prefix.digest, prefix.ttl or "5m")
+            link = links[number]
+            ttl = link.ttl or "5m"
+            if link.tokens > reached:
+                written[ttl] += link.tokens - reached
+                reached = link.tokens
+            self._keep(variant + link.digest, ttl)
         if hit is not None:
-            self._keep(prefixes[hit].digest, self._expires[prefixes[hit].digest][1])
-        return InputUsage(prefixes[-1].tokens - reached, read, written["5m"], written["1h"])
+            entry = variant + links[hit].digest
+            self._keep(entry, self._expires[entry][1])
+        return InputUsage(links[-1].tokens - reached, read, written["5m"], written["1h"])
 
-    def _longest_hit(self, prefixes: Sequence[_Prefix], marks: Sequence[int]) -> int | None:
+    def _sweep(self) -> None:
         now = self._clock()
-        self._expires = {digest: entry for digest, entry in self._expires.items() if entry[0] > now}
+        if now - self._swept > SWEEP_SECONDS:
+            self._swept = now
+            self._expires = {key: entry for key, entry in self._expires.items() if entry[0] > now}
+
+    def _longest_hit(self, variant: str, links: Sequence[Link], marks: Sequence[int]) -> int | None:
+        now = self._clock()
         for mark in reversed(marks):
             for number in range(mark, max(mark - LOOK_BACK_BLOCKS, -1), -1):
-                if prefixes[number].digest in self._expires:
+                if self._expires.get(variant + links[number].digest, (now, ""))[0] > now:
                     return number
         return None
 
-    def _keep(self, digest: str, ttl: str) -> None:
+    def _keep(self, key: str, ttl: str) -> None:
         # A read refreshes an entry for its own lifetime; it never shortens one.
         expires = self._clock() + LIFETIME_SECONDS[ttl]
-        if expires > self._expires.get(digest, (0.0, ttl))[0]:
-            self._expires[digest] = (expires, ttl)
+        if expires > self._expires.get(key, (0.0, ttl))[0]:
+            self._expires[key] = (expires, ttl)
 
 
-def _prefixes(body: Mapping[str, Any]) -> list[_Prefix]:
-    parts = prompt_parts(body)
-    # A change of model, thinking, effort or tool choice makes another cache.
+def _marked(body: Mapping[str, Any], prompt: Prompt) -> list[Link]:
+    """The links of a prompt; a marker of the whole request stands on the last one."""
+    links = prompt.links
+    mark = body.get("cache_control")
+    if mark and links[-1].ttl is None:
+        links[-1] = replace(links[-1], ttl=mark.get("ttl", "5m"))
+    return links
+
+
+def _variant(body: Mapping[str, Any]) -> str:
+    """A change of model, thinking, effort or tool choice makes another cache."""
     seed = dump([body.get(key) for key in ("model", "thinking", "output_config", "tool_choice")])
-    running = hashlib.sha256(seed.encode())
-    total = 0
-    prefixes: list[_Prefix] = []
-    for number, (block, tokens) in enumerate(parts):
-        running.update(canonical_block(block).encode("utf-8", "replace") + b"\0")
-        total += tokens
-        mark = block.get("cache_control")
-        if number == len(parts) - 1:
-            mark = mark or body.get("cache_control")
-        prefixes.append(_Prefix(running.hexdigest(), total, mark.get("ttl", "5m") if mark else None))
-    return prefixes
+    return hashlib.sha256(seed.encode()).hexdigest()

@@ -29,20 +29,3 @@ def canonical_block(block: Json) -> str:
         elif key != "cache_control":
             plain[key] = block[key]
     return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
-
-
-def canonical_messages(messages: Sequence[Json]) -> list[str]:
-    """Role and canonical blocks of every message, flattened in order."""
-    parts: list[str] = []
-    for message in messages:
-        parts.append(f"role:{message['role']}")
-        parts.extend(canonical_block(block) for block in content_blocks(message["content"]))
-    return parts
-
-
-def canonical_head(body: Json) -> list[str]:
-    """Tools, then the system prompt: what stands before the first message."""
-    return [
-        *(f"tool:{canonical_block(tool)}" for tool in body.get("tools") or ()),
-        *(f"system:{canonical_block(block)}" for block in content_blocks(body.get("system"))),
-    ]

@@ -5,18 +5,17 @@ The stand-in decides from this alone, so a restarted emulator goes on exactly wh
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from emulator.request import Message, Request, TextBlock, ToolResultBlock, ToolUseBlock
+from emulator.request import Request
 
 _NOTICE = re.compile(r'<notice kind="(\w+)">(.*?)</notice>', re.DOTALL)
 _OPENING = "<assignment>"
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """One tool call; `turn` counts the assistant messages from 0. Without a result it was never run."""
 
     turn: int
@@ -74,40 +73,23 @@ def read_dialogue(request: Request) -> Dialogue:
     calls: list[Call] = []
     notices: list[Notice] = []
     turn = 0
-    results = dict(_results(request))
+    results: dict[str, tuple[str, bool]] = {}
+    for message in request.messages:
+        results.update(message.results)
     for message in request.messages:
         if message.role == "user":
-            notices += [Notice(turn, kind, text.strip()) for kind, text in _NOTICE.findall(_text(message))]
+            notices += [Notice(turn, kind, text.strip()) for kind, text in _NOTICE.findall(message.text)]
             continue
-        for block in message.blocks:
-            if isinstance(block, ToolUseBlock):
-                result, failed = results.get(block.id, ("", True))
-                calls.append(Call(turn, block.name, block.input, result, failed))
+        for block in message.calls:
+            calls.append(Call(turn, block.name, block.input, *results.get(block.id, ("", True))))
         turn += 1
     return Dialogue(
-        assignment=_assignment(_text(request.messages[0])),
+        assignment=_assignment(request.messages[0].text),
         calls=tuple(calls),
         notices=tuple(notices),
         turn=turn,
         tools=frozenset(request.tool_names),
     )
-
-
-def _results(request: Request) -> Iterator[tuple[str, tuple[str, bool]]]:
-    for message in request.messages:
-        for block in message.blocks:
-            if isinstance(block, ToolResultBlock):
-                yield block.tool_use_id, (_result_text(block), bool(block.is_error))
-
-
-def _result_text(block: ToolResultBlock) -> str:
-    if block.content is None or isinstance(block.content, str):
-        return block.content or ""
-    return "\n".join(part.text for part in block.content if isinstance(part, TextBlock))
-
-
-def _text(message: Message) -> str:
-    return "\n".join(block.text for block in message.blocks if isinstance(block, TextBlock))
 
 
 def _assignment(text: str) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 Consecutive messages of one role are one turn, as in the API.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from emulator.errors import invalid
@@ -17,36 +17,43 @@ class _Turn:
     blocks: tuple[Block, ...]
 
 
-def check_pairing(messages: Sequence[Message]) -> None:
-    """Refuse calls without results, results without calls, and ids used twice.
+def check_pairing(messages: Sequence[Message], first: int = 0, called: Collection[str] = ()) -> None:
+    """Refuse calls without results, results without calls, and ids used twice, from message `first` on.
+
+    It begins a turn; `called` are the ids of the calls before it, which all have their results.
 
     Raises:
         ApiError: 400 with the ids concerned.
     """
-    seen: set[str] = set()
+    seen = set(called)
     open_calls: list[str] = []
     caller = 0
-    for turn in _turns(messages):
+    for turn in _turns(messages, first):
         if turn.role == "user":
             _check_results(turn, caller, open_calls)
             open_calls = []
             continue
         caller = turn.first
-        open_calls = [block.id for block in turn.blocks if isinstance(block, ToolUseBlock) and block.type == "tool_use"]
+        open_calls = list(calls_of(turn.blocks))
         for call_id in open_calls:
             if call_id in seen:
                 raise invalid(f"messages.{turn.first}: `tool_use` ids must be unique: {call_id}")
             seen.add(call_id)
 
 
-def _turns(messages: Sequence[Message]) -> Iterator[_Turn]:
-    first, blocks = 0, list[Block]()
-    for number, message in enumerate(messages):
-        if number and message.role != messages[number - 1].role:
-            yield _Turn(first, messages[number - 1].role, tuple(blocks))
-            first, blocks = number, []
+def calls_of(blocks: Iterable[Block]) -> Iterator[str]:
+    """The ids of the calls that need a result."""
+    return (block.id for block in blocks if isinstance(block, ToolUseBlock) and block.type == "tool_use")
+
+
+def _turns(messages: Sequence[Message], first: int) -> Iterator[_Turn]:
+    begin, blocks = first, list[Block]()
+    for number, message in enumerate(messages[first:], first):
+        if number > begin and message.role != messages[number - 1].role:
+            yield _Turn(begin, messages[number - 1].role, tuple(blocks))
+            begin, blocks = number, []
         blocks.extend(message.blocks)
-    yield _Turn(first, messages[-1].role, tuple(blocks))
+    yield _Turn(begin, messages[-1].role, tuple(blocks))
 
 
 def _check_results(turn: _Turn, caller: int, open_calls: list[str]) -> None:

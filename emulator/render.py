@@ -4,14 +4,15 @@ The invariant: a reply that is cut has used exactly its limit; one that is not c
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from emulator.cache import InputUsage
+from emulator.prompt import Prompt
 from emulator.reply import Block, Reply, ServerToolUse, Text, Thinking, ToolUse
 from emulator.request import Request
-from emulator.signatures import canonical_prompt, mint_call_id, sign_thinking
+from emulator.signatures import mint_call_id, sign_thinking
 from emulator.tokens import JSON_BYTES, TEXT_BYTES, TOOL_USE_TOKENS, cut, dump, json_tokens, text_tokens
 
 CHUNK_TOKENS = 24
@@ -80,12 +81,11 @@ class _Writer:
         self.events.append(Event({"type": "content_block_stop", "index": len(self.content) - 1}))
 
 
-def render(reply: Reply, request: Request, body: Mapping[str, Any], charged: InputUsage) -> Rendered:
-    """The answer to `request` with exact usage; `body` is the decoded request as it came."""
+def render(reply: Reply, request: Request, prompt: Prompt, charged: InputUsage) -> Rendered:
+    """The answer to `request`, whose prompt this is, with exact usage."""
     room = request.card.context_tokens - charged.uncached - charged.read
     room -= charged.written_5m + charged.written_1h
     writer = _Writer(limit=min(request.max_tokens, room))
-    prompt = canonical_prompt(body)
     for index, block in enumerate(reply.blocks):
         _write(writer, block, request.model, prompt, index)
     if writer.is_cut:
@@ -128,7 +128,7 @@ def _frame(message: dict[str, Any], events: list[Event], output: Mapping[str, An
     yield Event({"type": "message_stop"})
 
 
-def _write(writer: _Writer, block: Block, model: str, prompt: Sequence[str], index: int) -> None:
+def _write(writer: _Writer, block: Block, model: str, prompt: Prompt, index: int) -> None:
     match block:
         case Text(text):
             if writer.open({"type": "text", "text": ""}, 0):

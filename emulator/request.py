@@ -3,7 +3,8 @@
 What cannot be said of one field alone (pairing, order, what a model refuses) is checked in `strictness`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -69,6 +70,13 @@ class ToolResultBlock(_Cacheable):
     content: str | list[Annotated[TextBlock | MediaBlock, Field(discriminator="type")]] | None = None
     is_error: bool | None = None
 
+    @property
+    def text(self) -> str:
+        """The content's text blocks, one under the other."""
+        if self.content is None or isinstance(self.content, str):
+            return self.content or ""
+        return "\n".join(part.text for part in self.content if isinstance(part, TextBlock))
+
 
 Block = Annotated[
     TextBlock | MediaBlock | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock | ToolResultBlock,
@@ -80,12 +88,28 @@ class Message(_Part):
     role: Literal["user", "assistant"]
     content: str | list[Block]
 
-    @property
+    @cached_property
     def blocks(self) -> Sequence[Block]:
         """The content as blocks; a string is one text block."""
         if isinstance(self.content, str):
             return [TextBlock(type="text", text=self.content)]
         return self.content
+
+    @cached_property
+    def text(self) -> str:
+        """The text blocks, one under the other."""
+        return "\n".join(block.text for block in self.blocks if isinstance(block, TextBlock))
+
+    @cached_property
+    def calls(self) -> Sequence[ToolUseBlock]:
+        """The tool calls, those of the API's own tools too."""
+        return [block for block in self.blocks if isinstance(block, ToolUseBlock)]
+
+    @cached_property
+    def results(self) -> Mapping[str, tuple[str, bool]]:
+        """The text of each tool result and whether it is an error, by the id of the call."""
+        results = (block for block in self.blocks if isinstance(block, ToolResultBlock))
+        return {block.tool_use_id: (block.text, bool(block.is_error)) for block in results}
 
 
 class Tool(_Cacheable):
@@ -132,14 +156,16 @@ class TokenRequest(_Part):
     cache_control: CacheControl | None = None
 
     @classmethod
-    def parse(cls, body: object) -> Self:
-        """The request in `body`, a decoded JSON value.
+    def parse(cls, body: object, known: Sequence[Message] = ()) -> Self:
+        """The request in `body`, a decoded JSON value; `known` are its first messages where they were parsed before.
 
         Raises:
             ApiError: 400 that names the first wrong field, in the API's form `messages.0.role: …`.
         """
         if not isinstance(body, dict):
             raise invalid("Input should be a valid dictionary")
+        if known:
+            body = {**body, "messages": [*known, *body["messages"][len(known) :]]}
         try:
             return cls.model_validate(body)
         except ValidationError as error:

@@ -7,28 +7,22 @@ The key is no secret: signatures must hold over restarts and between processes, 
 
 import hashlib
 import hmac
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
-from emulator.canonical import canonical_head, canonical_messages, content_blocks
+from emulator.canonical import Json, content_blocks
 from emulator.catalogue import ModelCard
 from emulator.errors import invalid
+from emulator.prompt import Prompt
 
 _KEY = b"emulator: not a secret, see the module docstring"
 
 
-def canonical_prompt(body: Mapping[str, Any]) -> list[str]:
-    """All of a request that its answer is bound to."""
-    return [*canonical_head(body), *canonical_messages(body["messages"])]
+def sign_thinking(model: str, prompt: Prompt, thinking: str) -> str:
+    """The signature of a thinking block that answers a prompt."""
+    return f"{model}.{_code(model, thinking)}.{_code(prompt.end.digest)}"
 
 
-def sign_thinking(model: str, prompt: Sequence[str], thinking: str) -> str:
-    """The signature of a thinking block that answers a canonical prompt."""
-    return f"{model}.{_code([model, thinking])}.{_code(prompt)}"
-
-
-def verify_thinking(body: Mapping[str, Any], card: ModelCard) -> None:
-    """Check every replayed thinking block of a request.
+def verify_thinking(number: int, message: Json, prompt: Prompt, model: str, card: ModelCard) -> None:
+    """Check the replayed thinking blocks of a message; `prompt` is what stands before it, `model` who is asked.
 
     Blocks of another model are ignored, as the API does. Models without preserved thinking check only that the
     block itself is genuine.
@@ -36,35 +30,32 @@ def verify_thinking(body: Mapping[str, Any], card: ModelCard) -> None:
     Raises:
         ApiError: 400 that names the block whose text or prefix was changed.
     """
-    messages, head = body["messages"], None
-    for number, message in enumerate(messages):
-        for index, block in enumerate(content_blocks(message["content"])):
-            if block.get("type") != "thinking":
-                continue
-            where = f"messages.{number}.content.{index}"
-            model, text_code, prefix_code = _split(block["signature"], where)
-            if text_code != _code([model, block["thinking"]]):
-                raise invalid(f"{where}: Invalid `signature` in `thinking` block")
-            if model != body["model"] or not card.preserved_thinking:
-                continue
-            head = canonical_head(body) if head is None else head
-            if prefix_code != _code([*head, *canonical_messages(messages[:number])]):
-                raise invalid(
-                    f"{where}: `thinking` blocks are bound to the conversation they were produced in; the "
-                    "tools, the system prompt or an earlier message differ from the original request"
-                )
+    for index, block in enumerate(content_blocks(message["content"])):
+        if block.get("type") != "thinking":
+            continue
+        where = f"messages.{number}.content.{index}"
+        author, text_code, prompt_code = _split(block["signature"], where)
+        if text_code != _code(author, block["thinking"]):
+            raise invalid(f"{where}: Invalid `signature` in `thinking` block")
+        if author != model or not card.preserved_thinking:
+            continue
+        if prompt_code != _code(prompt.end.digest):
+            raise invalid(
+                f"{where}: `thinking` blocks are bound to the conversation they were produced in; the "
+                "tools, the system prompt or an earlier message differ from the original request"
+            )
 
 
-def mint_call_id(prompt: Sequence[str], index: int, name: str) -> str:
-    """The id of the tool call at block `index` of the answer to a canonical prompt; the same prompt gives the same."""
-    nonce = _code([*prompt, str(index)])[:14]
-    return f"toolu_{nonce}{_code([nonce, name])[:10]}"
+def mint_call_id(prompt: Prompt, index: int, name: str) -> str:
+    """The id of the tool call at block `index` of the answer to a prompt; the same prompt gives the same."""
+    nonce = _code(prompt.end.digest, str(index))[:14]
+    return f"toolu_{nonce}{_code(nonce, name)[:10]}"
 
 
 def is_minted(call_id: str, name: str) -> bool:
     """Whether a model of this emulator called the tool `name` under this id."""
     nonce, code = call_id[6:20], call_id[20:]
-    return call_id.startswith("toolu_") and code == _code([nonce, name])[:10]
+    return call_id.startswith("toolu_") and code == _code(nonce, name)[:10]
 
 
 def _split(signature: str, where: str) -> tuple[str, str, str]:
@@ -74,7 +65,7 @@ def _split(signature: str, where: str) -> tuple[str, str, str]:
     return parts[0], parts[1], parts[2]
 
 
-def _code(parts: Iterable[str]) -> str:
+def _code(*parts: str) -> str:
     digest = hmac.new(_KEY, digestmod=hashlib.sha256)
     for part in parts:
         data = part.encode("utf-8", "replace")

@@ -7,8 +7,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from emulator.beginnings import Beginning
 from emulator.errors import invalid
 from emulator.pairing import check_pairing
+from emulator.prompt import Prompt, head_of
 from emulator.request import (
     CacheControl,
     Message,
@@ -20,13 +22,14 @@ from emulator.request import (
     ToolUseBlock,
 )
 from emulator.signatures import is_minted, verify_thinking
-from emulator.tokens import prompt_tokens
 
 MAX_BREAKPOINTS = 4
 
+_Numbered = Sequence[tuple[int, Message]]
 
-def check(request: TokenRequest, body: Mapping[str, Any]) -> int:
-    """Refuse what the API refuses; else the number of input tokens.
+
+def check(request: TokenRequest, body: Mapping[str, Any], known: Beginning | None = None) -> Prompt:
+    """Refuse what the API refuses; else the request's prompt. What is known of its first messages is not checked again.
 
     Raises:
         ApiError: 400, or 404 for an unknown model.
@@ -38,15 +41,21 @@ def check(request: TokenRequest, body: Mapping[str, Any]) -> int:
     if isinstance(request, Request):
         _check_limits(request)
     _check_roles(request)
-    _check_contents(request)
-    _check_cache(request)
-    check_pairing(request.messages)
-    _check_declared(request)
-    verify_thinking(body, card)
-    tokens = prompt_tokens(body)
+    known = known or Beginning()
+    first = len(known.messages)
+    new = list(enumerate(request.messages))[first:]
+    _check_contents(request, new)
+    _check_cache(request, new)
+    check_pairing(request.messages, first, known.calls)
+    _check_declared(request, new)
+    prompt = known.prompt.before(first) if known.prompt else head_of(body)
+    for number, message in enumerate(body["messages"][first:], first):
+        verify_thinking(number, message, prompt, request.model, card)
+        prompt.read(message)
+    tokens = prompt.end.tokens
     if isinstance(request, Request) and tokens > card.context_tokens:
         raise invalid(f"prompt is too long: {tokens} tokens > {card.context_tokens} maximum")
-    return tokens
+    return prompt
 
 
 def _check_tools(request: TokenRequest) -> None:
@@ -126,11 +135,11 @@ def _check_roles(request: TokenRequest) -> None:
         )
 
 
-def _check_contents(request: TokenRequest) -> None:
+def _check_contents(request: TokenRequest, new: _Numbered) -> None:
     for part in request.system if isinstance(request.system, list) else ():
         if not part.text:
             raise invalid("system: text content blocks must be non-empty")
-    for number, message in enumerate(request.messages):
+    for number, message in new:
         if not message.content:
             raise invalid(f"messages.{number}: all messages must have non-empty content")
         for index, block in enumerate(message.blocks):
@@ -163,8 +172,8 @@ def _check_text(block: TextBlock, where: str) -> None:
     raise invalid(f"{where}: text content blocks must {fault}")
 
 
-def _check_cache(request: TokenRequest) -> None:
-    marks = list(_breakpoints(request))
+def _check_cache(request: TokenRequest, new: _Numbered) -> None:
+    marks = list(_breakpoints(request, new))
     if len(marks) > MAX_BREAKPOINTS:
         raise invalid(f"A maximum of {MAX_BREAKPOINTS} blocks with cache_control may be provided. Found {len(marks)}.")
     lifetimes = [mark.ttl for mark in marks]
@@ -172,12 +181,13 @@ def _check_cache(request: TokenRequest) -> None:
         raise invalid("cache_control.ttl: a ttl='1h' cache_control block must not come after a ttl='5m' one")
 
 
-def _breakpoints(request: TokenRequest) -> Iterator[CacheControl]:
+def _breakpoints(request: TokenRequest, new: _Numbered) -> Iterator[CacheControl]:
+    """All of a request: a known message has none."""
     system = request.system if isinstance(request.system, list) else []
     blocks: Sequence[object] = [
         *(request.tools or ()),
         *system,
-        *(block for message in request.messages for block in message.blocks),
+        *(block for _, message in new for block in message.blocks),
     ]
     for block in blocks:
         mark = getattr(block, "cache_control", None)
@@ -187,9 +197,9 @@ def _breakpoints(request: TokenRequest) -> Iterator[CacheControl]:
         yield request.cache_control
 
 
-def _check_declared(request: TokenRequest) -> None:
+def _check_declared(request: TokenRequest, new: _Numbered) -> None:
     """Calls in the history need their tool, unless the model itself made up the name (the id proves it)."""
-    for number, message in enumerate(request.messages):
+    for number, message in new:
         for index, block in enumerate(message.blocks):
             if not isinstance(block, ToolUseBlock | ToolResultBlock) or block.type == "server_tool_use":
                 continue

@@ -5,7 +5,7 @@ A text costs one token per 3.5 bytes, JSON one per 3 bytes, rounded up, plus a f
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from emulator.canonical import content_blocks
@@ -60,22 +60,6 @@ def block_tokens(block: Mapping[str, Any]) -> int:
 def tool_tokens(tool: Mapping[str, Any]) -> int:
     """Input tokens of one tool definition."""
     return json_tokens(dump({key: value for key, value in tool.items() if key != "cache_control"}))
-
-
-def prompt_parts(body: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], int]]:
-    """Every block of the prompt in the order of the cache (tools, system, messages) with its tokens."""
-    tools: Sequence[Mapping[str, Any]] = body.get("tools") or ()
-    parts = [(tool, tool_tokens(tool) + (TOOL_SYSTEM_TOKENS if i == 0 else 0)) for i, tool in enumerate(tools)]
-    parts += [(block, block_tokens(block)) for block in content_blocks(body.get("system"))]
-    for message in body["messages"]:
-        for i, block in enumerate(content_blocks(message["content"])):
-            parts.append((block, block_tokens(block) + (MESSAGE_TOKENS if i == 0 else 0)))
-    return parts
-
-
-def prompt_tokens(body: Mapping[str, Any]) -> int:
-    """All input tokens of a request, cached or not."""
-    return sum(tokens for _, tokens in prompt_parts(body))
 
 
 def _encode(text: str) -> bytes:

@@ -13,6 +13,7 @@ import pytest
 from emulator.cache import PromptCache
 from emulator.catalogue import all_models, find_model
 from emulator.journal import duplicate_turns, read_journal
+from emulator.prompt import prompt_of
 from emulator.reply import (
     BadData,
     Cut,
@@ -132,7 +133,8 @@ def test_cache_entries_expire_by_their_ttl_and_reads_refresh_them() -> None:
 
     def charge(ttl: str) -> tuple[int, int]:
         block = {"type": "text", "text": "x" * 7000, "cache_control": {"type": "ephemeral", "ttl": ttl}}
-        usage = cache.charge({"model": card.id, "messages": [{"role": "user", "content": [block]}]}, card)
+        body = {"model": card.id, "messages": [{"role": "user", "content": [block]}]}
+        usage = cache.charge(body, prompt_of(body), card)
         return usage.read, usage.written_5m + usage.written_1h
 
     assert charge("5m") == (0, 2004)
@@ -156,10 +158,13 @@ def test_the_look_back_ends_after_twenty_blocks() -> None:
         plain = {"type": "text", "text": "x" * 7000}
         blocks = [plain, *({"type": "text", "text": str(n)} for n in range(blocks_between))]
         last = {"type": "text", "text": f"end {blocks_between}", "cache_control": mark}
-        message = {"role": "user", "content": [*blocks, last]}
-        return cache.charge({"model": card.id, "messages": [message]}, card).read
+        return charge([*blocks, last])
 
-    cache.charge({"model": card.id, "messages": [{"role": "user", "content": [first]}]}, card)
+    def charge(content: list[Any]) -> int:
+        body = {"model": card.id, "messages": [{"role": "user", "content": content}]}
+        return cache.charge(body, prompt_of(body), card).read
+
+    charge([first])
     assert read_with(18) == 2004
     assert read_with(25) == 0
 

@@ -7,8 +7,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from emulator.prompt import prompt_of
 from emulator.server import EmulatorServer
-from emulator.signatures import canonical_prompt, mint_call_id
+from emulator.signatures import mint_call_id
 
 Body = dict[str, Any]
 
@@ -177,7 +178,7 @@ def test_takes_the_valid_request_and_old_models_take_prefill(greeter: EmulatorSe
 
 
 def test_a_tool_name_that_the_model_made_up_may_be_replayed(greeter: EmulatorServer) -> None:
-    call = {**USE, "name": "raed", "id": mint_call_id(canonical_prompt(VALID), 0, "raed")}
+    call = {**USE, "name": "raed", "id": mint_call_id(prompt_of(VALID), 0, "raed")}
     result = {**RESULT, "tool_use_id": call["id"], "is_error": True}
     assert post(greeter, {**VALID, "messages": [ASK, assistant(call), user(result)]}).status_code == 200
     renamed = {**call, "name": "raad"}
