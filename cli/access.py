@@ -25,7 +25,15 @@ _NOTHING_RUNS = "no Baton service runs here; start it with: orchestrate up (task
 
 
 def reading(state: Path) -> Service | None:
-    """The service to read from: the configured server, else the embedded one where it runs (also without its
+    """The service to read from, as `found` finds it. What does not stay up in it is remarked, once in a command."""
+    service = found(state)
+    if service is not None and service.troubles:
+        remark(f"{'; '.join(service.troubles)}; what is wrong: orchestrate doctor", once=True)
+    return service
+
+
+def found(state: Path) -> Service | None:
+    """The service that can be read from: the configured server, else the embedded one where it runs (also without its
     supervisor). Starts nothing."""
     running = serving(state)
     try:
@@ -46,11 +54,6 @@ def why_none(state: Path) -> str:
         return _NOTHING_RUNS
     told = "; ".join(record.troubles) or "the Temporal server is being started again"
     return f"{told}; what is wrong: orchestrate doctor"
-
-
-def troubles(service: Service) -> str | None:
-    """What does not stay up in a service that answers all the same."""
-    return f"{'; '.join(service.troubles)}; what is wrong: orchestrate doctor" if service.troubles else None
 
 
 def working(state: Path) -> Service:

@@ -28,7 +28,7 @@ from cli import (
 )
 from cli.exits import ExitCode, Refused, ServiceError
 from cli.naming import mistaken_command
-from cli.terminal import is_terminal, remark
+from cli.terminal import begin_command, is_terminal, remark
 
 NAME = "orchestrate"
 DEFAULT = "run"
@@ -77,6 +77,7 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command. A refusal is a message and exit 2, a service that does not come up one and exit 1."""
+        begin_command()
         try:
             return super().invoke(ctx)
         except Refused as refused:

@@ -118,7 +118,7 @@ def moment_before(age: str | None, option: str) -> datetime | None:
 
 def show_rows(wanted: "Wanted", none: str, *, as_json: bool) -> None:
     """List tasks; `none` is said where there is none."""
-    from cli.access import reading, troubles, why_none
+    from cli.access import reading, why_none
     from cli.places import state_path
 
     service = reading(state_path())
@@ -127,8 +127,6 @@ def show_rows(wanted: "Wanted", none: str, *, as_json: bool) -> None:
             show_json([])
         remark(why_none(state_path()))
         return
-    if (told := troubles(service)) is not None:
-        remark(told)
     listed, lines = asyncio.run(_rows(service, wanted, none))
     if as_json:
         show_json(listed)

@@ -88,10 +88,12 @@ def timeline(
 def diagnose(task_id: TaskId, as_json: Json = False) -> None:
     """Diagnose a run."""
     from baton.diagnosis import diagnose as findings_of
-    from cli.run_folder import artifacts_folder, facts_in
+    from cli.run_folder import artifacts_folder, facts_in, service_of
 
     folder = asyncio.run(artifacts_folder(task_id))
     facts = facts_in(task_id, folder)
+    # Nothing is asked of it; but a task that runs may need it.
+    service_of(facts)
     found = findings_of(facts)
     if as_json:
         shown = [finding.model_dump(mode="json") for finding in found]

@@ -98,7 +98,7 @@ def _show_running(*, as_json: bool) -> None:
 def service_for(task_id: str) -> "Service":
     """The service that can tell of this task. Raises `Refused` for a malformed id, exits 1 where none runs."""
     from baton.names import task_id_fault
-    from cli.access import reading, troubles, why_none
+    from cli.access import reading, why_none
     from cli.places import state_path
 
     if (fault := task_id_fault(task_id)) is not None:
@@ -107,6 +107,4 @@ def service_for(task_id: str) -> "Service":
     if service is None:
         remark(why_none(state_path()))
         raise typer.Exit(ExitCode.FAILED)
-    if (told := troubles(service)) is not None:
-        remark(told)
     return service

@@ -3,12 +3,17 @@
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from baton.names import task_id_fault
 from baton.run_facts import FILES, HANDOFFS, RunFacts, run_facts
 from baton.timeline import FRAME_FILES, Frame
 from cli.checks import git
 from cli.exits import Refused, ServiceError
+from cli.terminal import remark
+
+if TYPE_CHECKING:
+    from cli.service import Service
 
 
 async def artifacts_folder(task_id: str) -> Path:
@@ -39,14 +44,24 @@ def facts_in(task_id: str, folder: Path) -> RunFacts:
     return run_facts(task_id, texts)
 
 
-async def with_status_now(facts: RunFacts) -> RunFacts:
-    """The facts with the status of this moment, where the task runs still and can be asked."""
+def service_of(facts: RunFacts) -> "Service | None":
+    """The service of a task that has not ended, as far as it is known; the files are enough where none can be used."""
     from cli.access import reading
     from cli.places import state_path
+
+    try:
+        return None if facts.reported or facts.broken_off else reading(state_path())
+    except Refused as refused:
+        remark(f"warning: {refused}", once=True)
+        return None
+
+
+async def with_status_now(facts: RunFacts) -> RunFacts:
+    """The facts with the status of this moment, where the task runs still and can be asked."""
     from cli.service import connect
     from cli.tasks import Task
 
-    service = None if facts.reported or facts.broken_off else reading(state_path())
+    service = service_of(facts)
     if service is None:
         return facts
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli import dev_server, processes
-from cli.access import reading
+from cli.access import found
 from cli.code_version import fingerprint
 from cli.exits import Refused, ServiceError
 from cli.finding import Finding, fault, note, ok
@@ -25,7 +25,7 @@ def service_findings(state: Path) -> list[Finding]:
     """Everything about the service of a state directory, and about a server that is configured instead."""
     files = ServiceFiles(state)
     try:
-        service = reading(state)
+        service = found(state)
     except Refused as refused:
         return [fault("server", str(refused), "correct the configuration, or unset it to use the embedded server")]
     if service is None:

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 BAR_WIDTH = 12
+_said: ContextVar[set[str] | None] = ContextVar("baton_said", default=None)
 
 
 class Tone(StrEnum):
@@ -105,6 +107,15 @@ def show_json(value: Any) -> None:
     typer.echo(json.dumps(value, ensure_ascii=False, indent=1, default=str))
 
 
-def remark(text: str) -> None:
-    """A line on standard error: not part of the result."""
+def begin_command() -> None:
+    """A command begins: nothing was remarked yet."""
+    _said.set(set())
+
+
+def remark(text: str, *, once: bool = False) -> None:
+    """A line on standard error: not part of the result. `once`: however often the command comes to it."""
+    if once and (said := _said.get()) is not None:
+        if text in said:
+            return
+        said.add(text)
     typer.echo(text, err=True)

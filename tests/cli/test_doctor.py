@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -197,6 +198,17 @@ def test_the_fingerprint_follows_the_code_and_not_its_place(tmp_path: Path) -> N
     assert stamp(two) != before
 
 
+def running_task(project: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A task in a repository, in whose folder we are then, that has not ended as far as its files say."""
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    artifacts = project / ".claude/orchestration/a-task"
+    artifacts.mkdir(parents=True)
+    line = {"kind": "merge", "step": 1, "outcome": "merged", "at": "2026-11-30T08:00:00Z"}
+    (artifacts / "trace.jsonl").write_text(json.dumps(line) + "\n")
+    monkeypatch.chdir(project)
+    return artifacts.name
+
+
 @pytest.mark.end_to_end
 def test_a_running_service_is_looked_at(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "worker.py"
@@ -234,10 +246,12 @@ def test_a_running_service_is_looked_at(home: Path, tmp_path: Path, monkeypatch:
         assert found["supervisor"]["state"] == "fault"
         assert "orchestrate up" in found["supervisor"]["remedy"]
         assert "ports" not in found
-        for command in (["status"], ["list"]):
+        unended = running_task(tmp_path / "project", monkeypatch)
+        for command in (["status"], ["list"], ["timeline", unended], ["diagnose", unended], ["cleanup"]):
             listed = CliRunner().invoke(build(), command)
             assert listed.exit_code == 0, listed.output
-            assert "the supervisor is gone" in listed.stderr
+            assert listed.stderr.count("the supervisor is gone") == 1, command
+            assert "the supervisor is gone" not in listed.stdout
             assert "no Baton service" not in listed.output
         assert all(map(processes.is_alive, left)), "looking ends nothing"
         again = ensure(state, worker)

@@ -65,6 +65,18 @@ def test_a_diagnosis_as_json_names_what_could_not_be_read(artifacts: Path) -> No
 
 
 @pytest.mark.parametrize("command", ["timeline", "diagnose"])
+def test_a_configuration_that_cannot_be_used_is_told_and_the_files_are_enough(
+    artifacts: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    broken = artifacts / "temporal.toml"
+    broken.write_text("no table = [")
+    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", str(broken))
+    done = orchestrate(command, "a-task")
+    assert done.exit_code == 0, done.output
+    assert done.stderr.count("warning: ") == 1
+
+
+@pytest.mark.parametrize("command", ["timeline", "diagnose"])
 def test_a_malformed_id_is_refused_and_an_unknown_one_needs_a_service(artifacts: Path, command: str) -> None:
     assert orchestrate(command, "../x").exit_code == 2
     assert orchestrate(command, "another-task").exit_code == 1

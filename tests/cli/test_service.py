@@ -496,7 +496,7 @@ def test_a_worker_that_cannot_start_is_told_with_its_log_and_nothing_is_left(sta
 
 @pytest.mark.end_to_end
 def test_what_does_not_stay_up_is_told_and_forgotten_when_it_does(
-    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = tmp_path / "worker.py"
     script.write_text(WORKER)
@@ -510,7 +510,8 @@ def test_what_does_not_stay_up_is_told_and_forgotten_when_it_does(
     assert told is not None
     assert not told.ready
     assert re.search(r"the worker ended with code 1, \d+ times in a row; it is tried again every", told.troubles[0])
-    assert "orchestrate doctor" in (access.troubles(told) or "")
+    assert access.reading(state) is not None
+    assert "orchestrate doctor" in capsys.readouterr().err
     found = {finding.state for finding in service_findings(state) if finding.name in ("restarts", "worker")}
     assert found == {State.FAULT}
     script.write_text(WORKER)
