@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from activities.disk_secrets import secrets_below
+from activities.file_stamp import stamp_of
 from activities.telemetry_wanted import header_values, saved_headers
 from baton.environment import COLLECTOR_CREDENTIALS, MODEL_CREDENTIALS
 from baton.redaction import is_secret_name, is_secret_value, url_password
@@ -47,7 +48,7 @@ class Credentials:
     def secrets(self) -> tuple[str, ...]:
         """Values that must never be stored or shown. They are asked for with every logged line, so files that are as
         they were are not read again."""
-        files = tuple(_stamp(file) for file in (self._file, self._collector_file))
+        files = tuple(stamp_of(file) for file in (self._file, self._collector_file))
         if self._known[0] != files:
             self._known = (files, self._secrets())
         return self._known[1]
@@ -64,12 +65,3 @@ class Credentials:
     async def secrets_around(self, *folders: Path | None) -> frozenset[str]:
         """Those, and what lies in `.env`-like files and private keys below these folders."""
         return frozenset(self.secrets()) | await asyncio.to_thread(secrets_below, *folders)
-
-
-def _stamp(file: Path) -> tuple[int, ...] | None:
-    """What tells a file from one that is written after it; None where there is none."""
-    try:
-        found = file.stat()
-    except FileNotFoundError:
-        return None
-    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

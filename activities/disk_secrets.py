@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from activities.file_stamp import Stamp, stamp
 from baton.redaction import is_key_file, is_secret_file, secrets_of_file
 
 FOLDERS_AT_MOST = 600
@@ -35,7 +36,7 @@ class _Folder:
 class _File:
     """The secrets of a file as it was."""
 
-    stamp: tuple[int, ...] | None
+    stamp: Stamp | None
     values: frozenset[str]
 
 
@@ -98,10 +99,10 @@ def _folder(path: str, known: _Folder | None) -> _Folder:
 
 def _file(path: str, known: _File | None) -> _File:
     found = os.lstat(path)
-    stamp = None if _changed_ns(found) is None else (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-    if known is not None and known.stamp is not None and known.stamp == stamp:
+    now = None if _changed_ns(found) is None else stamp(found)
+    if known is not None and known.stamp is not None and known.stamp == now:
         return known
-    return _File(stamp, frozenset(secrets_of_file(os.path.basename(path), _text(path))))  # noqa: PTH119
+    return _File(now, frozenset(secrets_of_file(os.path.basename(path), _text(path))))  # noqa: PTH119
 
 
 def _changed_ns(found: os.stat_result) -> int | None:
