@@ -152,6 +152,7 @@ class Calls:
         if call.name not in READING_TOOLS:
             work.changed = None
         if call.name == "bash":
+            await self.folder.repository.settle(self.folder.workspace(self.request.workspace), self.tree)
             self.tree.anything_changed()
             if await self.tools.submodules():
                 work.command_began = submodule_writes.now(self.folder.workspace(self.request.workspace))

@@ -43,13 +43,14 @@ class Conversations:
 
     def start(self, opening: Opening) -> str:
         """Store a root node; returns the head."""
-        head = self._store.put(canonical_json(opening.model_dump(mode="json")))
+        head = self._store.put(bytes_of(opening))
         self._remember(head, Conversation(opening, (), AgentFacts(items=opening.items)))
         return head
 
-    def add(self, conversation: Conversation, turn: Turn) -> str:
-        """Store the next node; returns the new head. The conversation up to the turn's parent is known no longer."""
-        head = self._store.put(canonical_json(turn.model_dump(mode="json")))
+    def add(self, conversation: Conversation, turn: Turn, data: bytes | None = None) -> str:
+        """Store the next node; returns the new head. `data`: its bytes, where they are known. The conversation up to
+        the turn's parent is known no longer."""
+        head = self._store.put(data or bytes_of(turn))
         facts = conversation.facts.after(TurnFacts.model_validate(turn.facts))
         self._remember(head, Conversation(conversation.opening, (*conversation.turns, turn), facts), turn.parent)
         return head
@@ -84,3 +85,8 @@ class Conversations:
             self._known.move_to_end(head)
             while len(self._known) > CONVERSATIONS_KEPT:
                 self._known.popitem(last=False)
+
+
+def bytes_of(node: Opening | Turn) -> bytes:
+    """A node as it is stored; it is named by these bytes (`store.name_of`)."""
+    return canonical_json(node.model_dump(mode="json"))

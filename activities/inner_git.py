@@ -1,125 +1,249 @@
 """What a turn asks of git, inside this process by libgit2: one start of git costs more than all of it.
 
-libgit2 is used only where its answer is sure to be git's own: for files that no attribute converts, in repositories
-whose format it knows. Where it is not, nothing was done, and git itself has to be asked.
+Files are compared with a commit's tree, and a checkpoint's tree is made from its parent's, so no index is read or
+written. libgit2 is used only where its answer is sure to be git's own: for files that no attribute converts, in
+repositories whose format it knows. Where it is not, nothing was done, and git itself has to be asked.
 """
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pygit2
-from pygit2.enums import ConfigLevel, FileMode
+from pygit2.enums import ConfigLevel, DeltaStatus, FileMode
+
+from activities.known_tree import ChangeKind
 
 _CONVERTING = ("filter", "ident", "working-tree-encoding", "text", "eol", "crlf")
 _LINE_ENDS = frozenset(("text", "eol", "crlf"))
 """They convert nothing in a file without carriage returns."""
-_MODES = {FileMode.BLOB: 0, FileMode.BLOB_EXECUTABLE: stat.S_IXUSR}
+_EXECUTABLE = {FileMode.BLOB: False, FileMode.BLOB_EXECUTABLE: True}
 MOST_BYTES = 4_000_000
 _ATTRIBUTES = b".gitattributes"
 _READ_OTHERWISE = (b'"', b"\\")
 """Patterns with these are none to libgit2, or others."""
+_FAULTS = (pygit2.GitError, OSError, KeyError, ValueError)
+"""What libgit2 says to anything that it does not find or know."""
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """A workspace, and git's folder for it."""
+
+    path: Path
+    administration: Path
+
+
+class _File(NamedTuple):
+    content: bytes
+    mode: FileMode
 
 
 class InnerGit:
-    """One workspace. All methods block, and are called under the workspace's lock."""
+    """One private repository, opened when it is first needed. All methods block, and are called under the lock of the
+    workspace that they name."""
 
-    def __init__(self, repository: pygit2.Repository) -> None:
-        self._repository = repository
-        self._index = repository.index
-        self._root = os.path.realpath(os.fsencode(repository.workdir))
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._opened: pygit2.Repository | None = None
+        self._lock = threading.Lock()
 
-    @classmethod
-    def of(cls, workspace: Path, administration: Path) -> "InnerGit | None":
-        """The workspace, and git's folder for it. None for formats that libgit2 does not know, and where that folder
-        names another place than the workspace's."""
-        _only_own_configuration()
-        try:
-            repository = pygit2.Repository(str(administration))
-            if not repository.workdir or os.path.realpath(repository.workdir) != os.path.realpath(workspace):
-                return None
-            return cls(repository)
-        except (pygit2.GitError, OSError):
-            return None
+    def compared(self, checkout: Checkout, commit: str, paths: Iterable[bytes]) -> dict[bytes, bool]:
+        """Whether files differ from those of a commit; without those of which it is not sure, such as new ones."""
+        with self._lock, suppress(*_FAULTS):
+            rules = _Rules(checkout, self._tree(commit))
+            return {path: found for path in paths if (found := _differs(rules, path)) is not None}
+        return {}
 
-    def compared(self, paths: Iterable[bytes]) -> dict[bytes, bool]:
-        """Whether files differ from the index; without those of which it is not sure, such as new ones."""
-        return {path: found for path in paths if (found := self._differs(path)) is not None}
+    def commit(
+        self, checkout: Checkout, ref: str, parent: str, changes: Mapping[bytes, ChangeKind], message: str
+    ) -> str | None:
+        """Commit these changes of the workspace on top of `parent`; `ref` names the commit, which is returned.
 
-    def stage(self, paths: Iterable[bytes]) -> frozenset[bytes]:
-        """Put changed files into the index; those are returned that are in it now."""
-        try:
-            done = [path for path in paths if self._differs(path)]
-            for path in done:
-                self._index.add(path.decode())
-            if done:
-                self._index.write()
-        except (pygit2.GitError, OSError):
-            return frozenset()
-        return frozenset(done)
-
-    def commit(self, ref: str, parent: str, message: str, *, changed: bool) -> str | None:
-        """Commit the index (`changed`; else the files of `parent`) on top of `parent`; HEAD and `ref` name the commit,
-        which is returned. None where that can't be done: then `ref` is as it was."""
-        try:
-            reference = self._repository.lookup_reference(ref)
+        Index and HEAD stay as they are (`settle`). None where that can't be done: then `ref` is as it was.
+        """
+        with self._lock, suppress(*_FAULTS):
+            repository = self._repository()
+            reference = repository.lookup_reference(ref)
             if str(reference.target) != parent:
                 return None
-            self._index.read(force=False)
-            tree = self._index.write_tree() if changed else self._repository[parent].peel(pygit2.Tree).id
-            signature = self._repository.default_signature
-            commit = self._repository.create_commit(None, signature, signature, message, tree, [parent])
-            # The truth is the ref: whoever comes after a crash in between sees the turn as not done.
-            self._repository.set_head(commit)
+            made: list[pygit2.Oid] = []
+            tree = self._tree(parent)
+            files = self._files(_Rules(checkout, tree), changes, made)
+            root = _rebuilt(repository, tree, files, made) or repository.TreeBuilder().write()
+            signature = repository.default_signature
+            commit = repository.create_commit(None, signature, signature, message, root, [parent])
+            self._have_on_disk([*made, commit])
             reference.set_target(commit)
-        except (pygit2.GitError, OSError):
-            return None
-        return str(commit)
+            return str(commit)
+        return None
 
-    def _differs(self, path: bytes) -> bool | None:
-        """Whether a file differs from the index; None where git has to be asked."""
-        try:
-            name = path.decode()
-            entry = self._index[name]
-            content = self._content(path, entry.mode)
-            if content is None or self._is_converted(name, content) or self._has_strange_rules(path):
-                return None
-            return bool(pygit2.hash(content) != entry.id)
-        except (KeyError, ValueError, pygit2.GitError, OSError):
-            return None
-
-    def _content(self, path: bytes, mode: int) -> bytes | None:
-        """The bytes of a file of the same kind and mode as in the index, and not too long; None for any other."""
-        place = os.path.join(self._root, path)  # noqa: PTH118 (bytes: names need not be UTF-8)
-        if mode not in _MODES or os.path.realpath(os.path.dirname(place)) != os.path.dirname(place):  # noqa: PTH120
-            return None
-        descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            is_alike = stat.S_ISREG(found.st_mode) and found.st_mode & stat.S_IXUSR == _MODES[FileMode(mode)]
-            return file.read() if is_alike and found.st_size <= MOST_BYTES else None
-
-    def _has_strange_rules(self, path: bytes) -> bool:
-        """Whether attributes may hold for the file that libgit2 reads otherwise than git."""
-        for folder in _folders_of(path):
-            name = folder + _ATTRIBUTES
-            try:
-                descriptor = os.open(os.path.join(self._root, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)  # noqa: PTH118
-            except FileNotFoundError:
-                if name.decode() in self._index:
-                    return True
-                continue
-            with os.fdopen(descriptor, "rb") as file:
-                rules = file.read(MOST_BYTES)
-            if len(rules) == MOST_BYTES or any(sign in rules for sign in _READ_OTHERWISE):
-                return True
+    def settle(self, checkout: Checkout, indexed: str, commit: str) -> bool:
+        """Have an index that holds the commit `indexed` hold `commit`, and HEAD name it. Whether that could be done."""
+        with self._lock, suppress(*_FAULTS):
+            deltas = list(self._tree(indexed).diff_to_tree(self._tree(commit)).deltas)
+            workspace = _workspace(checkout)
+            for delta in deltas:
+                if delta.status is not DeltaStatus.ADDED:
+                    workspace.index.remove(delta.old_file.raw_path.decode())
+            for delta in deltas:
+                if delta.status is not DeltaStatus.DELETED:
+                    new = delta.new_file
+                    workspace.index.add(pygit2.IndexEntry(new.raw_path.decode(), new.id, FileMode(new.mode)))
+            workspace.index.write()
+            workspace.set_head(pygit2.Oid(hex=commit))
+            return True
         return False
 
-    def _is_converted(self, name: str, content: bytes) -> bool:
-        attributes = {attribute for attribute in _CONVERTING if self._repository.get_attr(name, attribute)}
+    def _repository(self) -> pygit2.Repository:
+        """Raises GitError for formats that libgit2 does not know."""
+        if self._opened is None:
+            _only_own_configuration()
+            self._opened = pygit2.Repository(str(self._path))
+        return self._opened
+
+    def _tree(self, commit: str) -> pygit2.Tree:
+        return self._repository()[commit].peel(pygit2.Tree)
+
+    def _files(
+        self, rules: "_Rules", changes: Mapping[bytes, ChangeKind], made: list[pygit2.Oid]
+    ) -> dict[str, tuple[pygit2.Oid, FileMode] | None]:
+        """By path what a commit gets, None for what it loses. ValueError where git has to be asked."""
+        files: dict[str, tuple[pygit2.Oid, FileMode] | None] = {}
+        for path, kind in changes.items():
+            name = path.decode()
+            if kind is ChangeKind.DELETED:
+                files[name] = None
+                continue
+            is_new = kind is ChangeKind.ADDED
+            file = _file(rules, path, None if is_new else rules.tree[name].filemode)
+            if file is None or (is_new and not self._repository().config.get_bool("core.fileMode")):
+                raise ValueError(name)
+            made.append(blob := self._repository().create_blob(file.content))
+            files[name] = (blob, file.mode)
+        return files
+
+    def _have_on_disk(self, objects: Iterable[pygit2.Oid]) -> None:
+        """Wait until new objects are on the disk; what is packed already is."""
+        for name in map(str, objects):
+            with suppress(FileNotFoundError):
+                descriptor = os.open(self._path / "objects" / name[:2] / name[2:], os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+
+
+class _Rules:
+    """What converts the files of a workspace whose last checkpoint, or another commit of it, has this tree."""
+
+    def __init__(self, checkout: Checkout, tree: pygit2.Tree) -> None:
+        self.root = os.path.realpath(os.fsencode(checkout.path))
+        self.tree = tree
+        self._checkout = checkout
+        self._attributes: pygit2.Repository | None = None
+        self._in_folder: dict[bytes, bool | None] = {}
+
+    def convert(self, path: bytes, content: bytes) -> bool:
+        """Whether they convert this file, or may do so."""
+        found = [self._found(folder) for folder in _folders_of(path)]
+        if None in found:
+            return True
+        return True in found and self._are_converting(path.decode(), content)
+
+    def _found(self, folder: bytes) -> bool | None:
+        """Whether a folder has rules; None for such as libgit2 reads otherwise than git."""
+        if folder not in self._in_folder:
+            self._in_folder[folder] = self._look(folder + _ATTRIBUTES)
+        return self._in_folder[folder]
+
+    def _look(self, name: bytes) -> bool | None:
+        try:
+            descriptor = os.open(os.path.join(self.root, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)  # noqa: PTH118
+        except FileNotFoundError:
+            # Git would ask the index then.
+            return None if name.decode() in self.tree else False
+        with os.fdopen(descriptor, "rb") as file:
+            rules = file.read(MOST_BYTES)
+        is_strange = len(rules) == MOST_BYTES or any(sign in rules for sign in _READ_OTHERWISE)
+        return None if is_strange else True
+
+    def _are_converting(self, name: str, content: bytes) -> bool:
+        self._attributes = self._attributes or _workspace(self._checkout)
+        attributes = {attribute for attribute in _CONVERTING if self._attributes.get_attr(name, attribute)}
         return bool(attributes - _LINE_ENDS) or (bool(attributes) and b"\r" in content)
+
+
+def _workspace(checkout: Checkout) -> pygit2.Repository:
+    """ValueError where git's folder for the workspace names another place."""
+    workspace = pygit2.Repository(str(checkout.administration))
+    if not workspace.workdir or os.path.realpath(workspace.workdir) != os.path.realpath(checkout.path):
+        raise ValueError(workspace.workdir)
+    return workspace
+
+
+def _differs(rules: _Rules, path: bytes) -> bool | None:
+    """Whether a file differs from the tree's; None where git has to be asked."""
+    try:
+        entry = rules.tree[path.decode()]
+        file = _file(rules, path, entry.filemode)
+        return None if file is None else bool(pygit2.hash(file.content) != entry.id)
+    except _FAULTS:
+        return None
+
+
+def _file(rules: _Rules, path: bytes, mode: int | None) -> _File | None:
+    """A file as a commit would hold it, of this mode, else of its own; None where it has another, is no plain file, is
+    long, or is converted or part of git's rules."""
+    place = os.path.join(rules.root, path)  # noqa: PTH118 (bytes: names need not be UTF-8)
+    folder, name = os.path.split(place)
+    if mode not in {None, *_EXECUTABLE} or name.startswith(b".git") or os.path.realpath(folder) != folder:
+        return None
+    descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:
+            return None
+        content = file.read()
+    own = FileMode.BLOB_EXECUTABLE if found.st_mode & stat.S_IXUSR else FileMode.BLOB
+    return None if mode not in (None, own) or rules.convert(path, content) else _File(content, own)
+
+
+def _rebuilt(
+    repository: pygit2.Repository,
+    tree: pygit2.Tree | None,
+    files: Mapping[str, tuple[pygit2.Oid, FileMode] | None],
+    made: list[pygit2.Oid],
+) -> pygit2.Oid | None:
+    """The tree with these files set or removed; None when nothing is left. New trees are added to `made`."""
+    builder = repository.TreeBuilder(tree) if tree is not None else repository.TreeBuilder()
+    below: dict[str, dict[str, tuple[pygit2.Oid, FileMode] | None]] = {}
+    for name, file in files.items():
+        folder, slash, rest = name.partition("/")
+        if slash:
+            below.setdefault(folder, {})[rest] = file
+        elif file is None:
+            builder.remove(name)
+    for folder, inside in below.items():
+        there = tree[folder] if tree is not None and folder in tree else None
+        subtree = there if isinstance(there, pygit2.Tree) else None
+        if (new := _rebuilt(repository, subtree, inside, made)) is not None:
+            builder.insert(folder, new, FileMode.TREE)
+        elif subtree is not None:
+            builder.remove(folder)
+    for name, file in files.items():
+        if file is not None and "/" not in name:
+            builder.insert(name, *file)
+    if len(builder) == 0:
+        return None
+    made.append(written := builder.write())
+    return written
 
 
 def _folders_of(path: bytes) -> Iterator[bytes]:

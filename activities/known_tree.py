@@ -31,10 +31,12 @@ _KINDS = {b"A": ChangeKind.ADDED, b"D": ChangeKind.DELETED, b"T": ChangeKind.TYP
 class KnownTree:
     """Of one workspace: `found` differs on disk from `commit`, its last checkpoint (None: unknown), but for the paths
     in `unsure`; `changed_since_start` is what differs between the commits `start` and `commit`, but for those in
-    `changed_twice`, which may be as they were. `index` tells the index file that holds `commit` from any other."""
+    `changed_twice`, which may be as they were. `index` tells the index file that holds the
+    commit `indexed` from any other."""
 
     commit: str = ""
     index: tuple[int, ...] = ()
+    indexed: str = ""
     found: dict[bytes, ChangeKind] | None = None
     left_out: dict[bytes, str] = field(default_factory=dict)
     unsure: set[bytes] = field(default_factory=set)
@@ -83,15 +85,15 @@ class KnownTree:
         """Whether the commit `start` has this path, which changed since the last checkpoint."""
         return self.changed_since_start.get(path, kind) is not ChangeKind.ADDED
 
-    def committed(self, changes: Mapping[bytes, ChangeKind], commit: str, index: tuple[int, ...]) -> None:
-        """These of the found changes are in the new checkpoint `commit`, which `index` holds."""
+    def committed(self, changes: Mapping[bytes, ChangeKind], commit: str) -> None:
+        """These of the found changes are in the new checkpoint `commit`."""
         for path, kind in changes.items():
             if path in self.changed_since_start or path in self.changed_twice:
                 self.changed_twice.add(path)
             else:
                 self.changed_since_start[path] = kind
         self.found = {path: kind for path, kind in (self.found or {}).items() if path not in changes}
-        self.commit, self.index = commit, index
+        self.commit = commit
 
 
 def parse_raw(output: bytes) -> dict[bytes, ChangeKind]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from activities.cloning import clone
 from activities.folders import remove_tree
 from activities.git import BadRepository, Git, GitError, path_text, split
+from activities.inner_git import InnerGit
 from activities.known_tree import KnownTree
 from activities.lfs import filter_options
 from activities.locking import exclusive
@@ -67,6 +68,7 @@ class PrivateRepository:
         self._environment = dict(os.environ if environment is None else environment)
         self._source = SourceRepository(self._environment)
         self.path = task_directory / PRIVATE_REPOSITORY
+        self._inner = InnerGit(self.path)
         self._contents: dict[str, StepChanges] = {}
         self._spares = SpareCheckouts(task_directory / "spares")
         self._removals: set[asyncio.Task[None]] = set()
@@ -200,6 +202,10 @@ class PrivateRepository:
         await self._open(workspace, self._tree(workspace).ref, None)
         self._kept.pop(workspace.name, None)
         await self._tree(workspace).reset(commit)
+
+    async def settle(self, workspace: Path, tree: KnownTree) -> None:
+        """Have git in the workspace find everything at the last checkpoint, for a command that calls it."""
+        await self._tree(workspace).settle(tree)
 
     async def is_clean(self, workspace: Path, commit: str, tree: KnownTree) -> bool:
         """Whether it is known that the workspace stands at this checkpoint, and a look at all of it finds no more.
@@ -359,7 +365,7 @@ class PrivateRepository:
         options = (f"--git-dir={administration}", f"--work-tree={workspace}", *filter_options(self.path))
         held = (self._locks[workspace.name],) if workspace.name in self._locks else ()
         git = Git(workspace, self._environment, options=options, keep_open=held)
-        return WorkingTree(workspace, administration, git)
+        return WorkingTree(workspace, administration, git, self._inner)
 
     async def _open(self, path: Path, ref: str, at_commit: str | None) -> None:
         """Make the workspace unless a healthy one is there."""

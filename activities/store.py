@@ -1,7 +1,8 @@
 """Blobs and the journal of a task, on disk.
 
 A blob is named by the SHA-256 of its bytes and verified when read. A journal entry is written once: the first writer
-wins, and everybody after it gets the first one's value. Both appear whole or not at all, also after a power cut.
+wins, and everybody after it gets the first one's value. Both appear whole or not at all, also after a power cut; an
+entry that was not waited for may be gone after one.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ class Store:
 
     def put(self, data: bytes) -> str:
         """Store bytes; returns their name (64 hexadecimal digits)."""
-        name = hashlib.sha256(data).hexdigest()
+        name = name_of(data)
         path = self._blob_path(name)
         if not _holds(path, data):
             write_atomically(path, data, replace=True)
@@ -64,11 +65,12 @@ class Store:
             return None
         return data
 
-    def enter(self, key: str, data: bytes) -> bytes:
-        """Write a journal entry; returns the entry that holds, which is an earlier one where there is one."""
+    def enter(self, key: str, data: bytes, *, durable: bool = True) -> bytes:
+        """Write a journal entry; returns the entry that holds, which is an earlier one where there is one. `durable`:
+        it is over when the disk has it."""
         digest = hashlib.sha256(data).hexdigest().encode()
         while (known := self.entry(key)) is None:
-            if write_atomically(self._entry_path(key), digest + b"\n" + data, replace=False):
+            if write_atomically(self._entry_path(key), digest + b"\n" + data, replace=False, durable=durable):
                 return data
         return known
 
@@ -115,9 +117,14 @@ class PayloadStorage(StorageDriver):
         return Store(folder if task_id_fault(folder.name) is None else self._folder)
 
 
-def write_atomically(path: Path, data: bytes, *, replace: bool) -> bool:
+def name_of(data: bytes) -> str:
+    """The name of a blob with these bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def write_atomically(path: Path, data: bytes, *, replace: bool, durable: bool = True) -> bool:
     """Write a file that appears whole or not at all; one that is there stays unless it may be replaced. Whether it is
-    ours now."""
+    ours now. `durable`: it survives a power cut."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
     temporary = Path(name)
@@ -125,11 +132,13 @@ def write_atomically(path: Path, data: bytes, *, replace: bool) -> bool:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         is_ours = replace or _link_first(temporary, path)
         if replace:
             temporary.replace(path)
-        _sync_folder(path.parent)
+        if durable:
+            _sync_folder(path.parent)
         return is_ours
     finally:
         temporary.unlink(missing_ok=True)

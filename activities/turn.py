@@ -1,10 +1,10 @@
 """One turn of an agent as a transaction: never paid twice, never half applied, whenever it is killed.
 
 Order of effects: the response is journaled before anything else happens (but for the workspace, which may be made while
-the model answers); then tools run in the workspace; then the
-node is stored, then the checkpoint names it, then the journal names the outcome. Each step finds what an earlier
-attempt left and goes on from there. The workspace's lock is held throughout, so a second attempt waits for a first one
-that still lives instead of paying for the same response.
+the model answers); then tools run in the workspace; then the node is stored and the checkpoint that names it is made,
+side by side; then the journal names the outcome. Each step finds what an earlier attempt left and goes on from there.
+The workspace's lock is held throughout, so a second attempt waits for a first one that still lives instead of paying
+for the same response.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.call_telemetry import response_found
 from activities.calls import Calls, doing
-from activities.conversations import Conversation
+from activities.conversations import Conversation, bytes_of
 from activities.credentials import Credentials
 from activities.logs import lines_of_turn
 from activities.lost_calls import LostCalls
@@ -27,7 +27,7 @@ from activities.predecessor import Predecessor
 from activities.prompts import notice_text
 from activities.pulse import MODEL, Pulse, pulse
 from activities.sandbox import Sandbox
-from activities.store import LostBlobError
+from activities.store import LostBlobError, name_of
 from activities.task_folder import TaskFolder, Tasks
 from activities.telemetry import delivered, working
 from activities.trace import Teller, TurnTrace
@@ -133,7 +133,9 @@ class Turns:
                 raise ApplicationError(str(error), type=CONVERSATION_LOST, non_retryable=True) from error
             except ModelError as error:
                 raise error.fault.error(error.lost) from error
-            return TurnOutcome.model_validate_json(await _entered(folder, f"{key}/outcome", outcome))
+            # The disk is not waited for: without this entry the checkpoint tells the same.
+            entry = folder.store.enter(f"{key}/outcome", outcome.model_dump_json().encode(), durable=False)
+            return TurnOutcome.model_validate_json(entry)
 
     async def _transact(self, attempt: _Attempt) -> TurnOutcome:
         conversation = attempt.folder.conversations.load(attempt.request.head)
@@ -262,18 +264,22 @@ class Turns:
             facts=work.facts.model_dump(mode="json"),
             extra_usage=work.extra_usage + paid.lost,
         )
-        head = await asyncio.to_thread(folder.conversations.add, conversation, node)
-        commit = request.commit
+        data = bytes_of(node)
+        head, commit = name_of(data), request.commit
+        storing = asyncio.to_thread(folder.conversations.add, conversation, node, data)
         if attempt.writes and (calls(paid.response) or work.facts.written):
-            commit = await folder.repository.checkpoint(
+            checkpoint = folder.repository.checkpoint(
                 folder.workspace(request.workspace),
                 f"{request.agent_id} · turn {request.turn}",
                 {TRAILER_AGENT: request.agent_id, TRAILER_TURN: str(request.turn), TRAILER_RESULT: head},
                 tools.guard.barred_paths,
                 tree,
             )
-        elif attempt.writes:
-            folder.repository.keep_tree(folder.workspace(request.workspace), head, tree)
+            _, commit = await asyncio.gather(storing, checkpoint)
+        else:
+            await storing
+            if attempt.writes:
+                folder.repository.keep_tree(folder.workspace(request.workspace), head, tree)
         return _Applied(head=head, commit=commit, node=node)
 
 
@@ -304,13 +310,16 @@ async def _already_applied(attempt: _Attempt, *, begun: bool) -> _Applied | None
 
 
 async def _checkpointed(attempt: _Attempt, workspace: Path) -> _Applied | None:
-    """This turn as the last checkpoint has it, when that is what it was made for."""
+    """This turn as the last checkpoint has it, when that is what it was made for and its node was stored."""
     folder, request = attempt.folder, attempt.request
     commit, trailers = await folder.repository.head(workspace)
     name = trailers.get(TRAILER_RESULT)
     if not name or trailers.get(TRAILER_AGENT) != request.agent_id:
         return None
-    node = folder.conversations.node(name)
+    try:
+        node = folder.conversations.node(name)
+    except LostBlobError:
+        return None
     if isinstance(node, Turn) and (node.parent, node.turn) == (request.head, request.turn):
         return _Applied(head=name, commit=commit, node=node)
     return None

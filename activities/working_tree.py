@@ -2,7 +2,8 @@
 
 The truth is the workspace's own ref in the private repository. HEAD is detached and the index is brought back to the
 last checkpoint before it is used, so that nothing a model's command does with git (add, commit, checkout, a stale
-lock) counts. Caches, nested repositories and links that lead outside are never committed.
+lock) counts. Both may stay behind the last checkpoint until git or a command needs them (`settle`). Caches, nested
+repositories and links that lead outside are never committed.
 """
 
 import asyncio
@@ -11,12 +12,12 @@ import os
 import re
 import stat
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from pathlib import Path
 
 from activities.folders import remove_tree
 from activities.git import BlockingGit, Git, GitError, path_text, split
-from activities.inner_git import InnerGit
+from activities.inner_git import Checkout, InnerGit
 from activities.known_tree import MOST_NAMED, ChangeKind, KnownTree, contents_before, parse_raw, parse_status
 from activities.refs import loose
 from activities.sealed_config import unseal
@@ -68,12 +69,11 @@ class LeftOut(Stored):
 
 
 @dataclass(frozen=True)
-class WorkingTree:
+class WorkingTree(Checkout):
     """A workspace. Callers hold its lock: two of these must not work in one workspace at a time."""
 
-    path: Path
-    administration: Path
     git: Git
+    inner: InnerGit
 
     @property
     def ref(self) -> str:
@@ -162,38 +162,47 @@ class WorkingTree:
         return [LeftOut(path=path_text(path), reason=reason) for path, reason in sorted(tree.left_out.items())]
 
     async def commit(self, message: str, barred: Barred | None = None, tree: KnownTree | None = None) -> str:
-        """Commit what was changed on top of the last checkpoint, empty or not, and return the new checkpoint."""
-        tree = tree or KnownTree()
-        changes = dict(await self._listed(tree))
-        last = tree.commit
+        """Commit what was changed on top of the last checkpoint, empty or not, and return the new checkpoint.
+
+        With a `tree` that the caller vouches for, index and HEAD may stay behind.
+        """
+        known = tree or KnownTree()
+        changes = dict(await self._listed(known))
         if changes and barred is not None:
             # A removal puts nothing anywhere.
             put = {os.fsdecode(path): path for path, kind in changes.items() if kind is not ChangeKind.DELETED}
             for path in await barred(put):
                 del changes[put[path]]
-        new = await self.git.in_a_thread(lambda git: self._commit(git, changes, last, message))
-        tree.committed(changes, new, self._index())
+        self._remove_stale_lock_of_ref()
+        last = known.commit
+        new = await self.git.in_a_thread(lambda _: self.inner.commit(self, self.ref, last, changes, message))
+        if new is None:
+            await self._synchronise_index(known)
+            new = await self.git.in_a_thread(lambda git: self._commit(git, changes, last, message))
+            known.index, known.indexed = self._index(), new
+        known.committed(changes, new)
+        if tree is None:
+            await self.settle(known)
         return new
 
     def _commit(self, git: BlockingGit, changes: Mapping[bytes, ChangeKind], last: str, message: str) -> str:
-        inner = InnerGit.of(self.path, self.administration)
-        modified = [path for path, kind in changes.items() if kind is ChangeKind.MODIFIED]
-        if left := changes.keys() - (inner.stage(modified) if inner else ()):
-            gone = [path for path in left if changes[path] is ChangeKind.DELETED]
-            if beyond := self._beyond_links(gone):
-                # Git refuses to look for them there, and need not.
-                git.output("update-index", "--force-remove", "-z", "--stdin", stdin=_lines(beyond))
-            # Removals first: a folder may have become a file.
-            ordered = [*sorted({*gone} - {*beyond}), *sorted(left.difference(gone))]
+        gone = [path for path in changes if changes[path] is ChangeKind.DELETED]
+        if beyond := self._beyond_links(gone):
+            # Git refuses to look for them there, and need not.
+            git.output("update-index", "--force-remove", "-z", "--stdin", stdin=_lines(beyond))
+        # Removals first: a folder may have become a file.
+        if ordered := [*sorted({*gone} - {*beyond}), *sorted(changes.keys() - {*gone})]:
             flags = ("--add", "--remove", "--replace", "-z", "--stdin")
             git.output("update-index", *flags, stdin=_lines(ordered))
-        self._remove_stale_lock_of_ref()
-        if inner and (made := inner.commit(self.ref, last, message, changed=bool(changes))) is not None:
-            return made
         tree = git.text("write-tree") if changes else f"{last}^{{tree}}"
         new = git.text("commit-tree", tree, "-p", last, "-F", "-", stdin=message.encode())
         git.output("update-ref", "--stdin", stdin=self._moving(new, last))
         return new
+
+    async def settle(self, tree: KnownTree) -> None:
+        """Have the index and HEAD at the last checkpoint, as whoever calls git in the workspace expects them."""
+        if not self._is_head(await self.last()):
+            await self._synchronise_index(tree)
 
     async def reset(self, commit: str | None = None) -> None:
         """Bring tracked and unignored files back to `commit` (the last checkpoint when absent); ignored files stay."""
@@ -230,14 +239,30 @@ class WorkingTree:
             await self.git.output("checkout-index", "-f", "-z", "--stdin", stdin=known)
 
     async def _synchronise_index(self, tree: KnownTree) -> None:
-        """Have the index hold the last checkpoint, which is what is known of the tree from now on."""
+        """Have the index hold the last checkpoint, and HEAD name it; it is what is known of the tree from now on."""
         tree.about(await self.last())
         unseal(self.administration.parents[1], self.administration)
         self._remove_stale_locks()
-        if not tree.index or tree.index != self._index():
+        is_foreign = not tree.index or tree.index != self._index()
+        if is_foreign:
+            tree.found = None
+        if is_foreign or tree.indexed != tree.commit:
+            await self.git.in_a_thread(
+                lambda git: self._have_indexed(git, tree.commit, None if is_foreign else tree.indexed)
+            )
+            tree.index, tree.indexed = self._index(), tree.commit
+
+    def _have_indexed(self, git: BlockingGit, commit: str, before: str | None) -> None:
+        """`before`: what the index surely holds."""
+        if before is None or not self.inner.settle(self, before, commit):
             # Keeps what git knows of unchanged files, so that they are not read again.
-            await self.git.output("read-tree", "--reset", tree.commit)
-            tree.index, tree.found = self._index(), None
+            git.output("read-tree", "--reset", commit)
+            if not self._is_head(commit):
+                git.output("update-ref", "--stdin", stdin=self._moving(commit, commit))
+
+    def _is_head(self, commit: str) -> bool:
+        """Whether HEAD names this commit; where it does, the index was brought there too."""
+        return loose(self.administration, "HEAD") == commit
 
     def _index(self) -> tuple[int, ...]:
         """What tells the index file as it is from any other; git replaces it whole. Empty: there is none."""
@@ -264,31 +289,32 @@ class WorkingTree:
         return transaction.encode()
 
     async def _listed(self, tree: KnownTree) -> dict[bytes, ChangeKind]:
-        """Changed paths, without those that are left out, with the index at the last checkpoint."""
-        await self._synchronise_index(tree)
-        named = tree.named()
-        if named is None or named:
-            differing = await self._differing(named)
+        """Changed paths, without those that are left out."""
+        tree.about(await self.last())
+        if tree.index and tree.index != self._index():
+            tree.anything_changed()
+        if tree.named() != []:
+            differing, named = await self._differing(tree)
             left_out = {path: why for path, kind in differing.items() if (why := self._why_not(path, kind))}
             found = {path: kind for path, kind in differing.items() if path not in left_out}
             tree.listed(found, left_out, named)
         return tree.found or {}
 
-    async def _differing(self, named: Sequence[bytes] | None) -> dict[bytes, ChangeKind]:
-        """What differs on disk from the index, of these paths or of all."""
-        sure = await asyncio.to_thread(self._compared, named) if named else {}
+    async def _differing(self, tree: KnownTree) -> tuple[dict[bytes, ChangeKind], list[bytes] | None]:
+        """What differs on disk from the last checkpoint, and of which paths that is said; None for all."""
+        named = tree.named()
+        sure = await asyncio.to_thread(self.inner.compared, self, tree.commit, named) if named else {}
+        if named is None or len(sure) < len(named):
+            await self._synchronise_index(tree)
+            # An index that somebody changed: all has to be looked at.
+            named = tree.named()
         found = {path: ChangeKind.MODIFIED for path, differs in sure.items() if differs}
         left = [path for path in named or () if path not in sure]
         if named and not left:
-            return found
+            return found, named
         output = await self.git.output(*_STATUS, *map(os.fsdecode, left))
         unchanged = [path for path, before in contents_before(output).items() if self._has_bytes_of(path, before)]
-        return found | {path: kind for path, kind in parse_status(output).items() if path not in unchanged}
-
-    def _compared(self, paths: Sequence[bytes]) -> dict[bytes, bool]:
-        """Whether these differ from the index, where it needs no git to be sure of it."""
-        inner = InnerGit.of(self.path, self.administration)
-        return inner.compared(paths) if inner else {}
+        return found | {path: kind for path, kind in parse_status(output).items() if path not in unchanged}, named
 
     def _has_bytes_of(self, path: bytes, blob: str) -> bool:
         """Whether a file has the very bytes of an object: nobody wrote it, attributes that came later convert it."""
@@ -318,14 +344,23 @@ class WorkingTree:
         twice = tree.changed_twice | {path for path in found if path in tree.changed_since_start}
         differing = {**tree.changed_since_start, **found}
         if twice:
-            named = sorted(twice) if len(twice) <= MOST_NAMED else []
-            raw = await self.git.output("diff", *_RAW, start, "--", *map(os.fsdecode, named))
-            now = parse_raw(raw)
+            now = await self._now(start, twice, tree)
             differing = {path: kind for path, kind in differing.items() if path not in twice}
             differing |= {path: kind for path, kind in now.items() if path in twice}
             # Deleted since then, and there again.
             differing |= {path: ChangeKind.MODIFIED for path in twice if found.get(path) is ChangeKind.ADDED}
         return {path: kind for path, kind in differing.items() if path not in tree.left_out}
+
+    async def _now(self, start: str, paths: AbstractSet[bytes], tree: KnownTree) -> dict[bytes, ChangeKind]:
+        """What differs on disk from an earlier commit; of other paths than these it may say it too."""
+        sure = await asyncio.to_thread(self.inner.compared, self, start, paths)
+        found = {path: ChangeKind.MODIFIED for path, differs in sure.items() if differs}
+        if left := sorted(paths - sure.keys()):
+            await self._synchronise_index(tree)
+            named = left if len(left) <= MOST_NAMED else []
+            raw = await self.git.output("diff", *_RAW, start, "--", *map(os.fsdecode, named))
+            found |= {path: kind for path, kind in parse_raw(raw).items() if path not in sure}
+        return found
 
     def _why_not(self, path: bytes, kind: ChangeKind) -> str | None:
         if kind is ChangeKind.DELETED:

@@ -87,6 +87,17 @@ def git(folder: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
+def differing(workspace: Path) -> str:
+    """What differs on disk from the last checkpoint, which the workspace's own index and HEAD need not have reached."""
+    index, last = workspace.parents[1] / f"{workspace.name}.index", f"refs/heads/{workspace.name}"
+    environment = {**ENVIRONMENT, "GIT_INDEX_FILE": str(index)}
+    subprocess.run(["git", "read-tree", last], cwd=workspace, env=environment, check=True)
+    command = ["git", "status", "--porcelain=v2", "--no-renames"]
+    done = subprocess.run(command, cwd=workspace, env=environment, capture_output=True, text=True, check=True)
+    # The second letter is about index and disk; the first, about HEAD and index.
+    return "\n".join(line for line in done.stdout.splitlines() if line[0] == "?" or line[3] != ".")
+
+
 @dataclass
 class Agent:
     """One agent of a chain, driven as its workflow drives it."""
@@ -180,6 +191,8 @@ class Agent:
     def commits(self) -> list[str]:
         """Subjects of the checkpoints since the step's start, oldest first."""
         repository, branch = self.bench.folder.repository.path, self.assignment.workspace
+        if not git(repository, "for-each-ref", f"refs/heads/{branch}"):
+            return []
         since = f"{self.assignment.start_commit}..refs/heads/{branch}"
         return git(repository, "log", "--reverse", "--format=%s", since).splitlines()
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from agents_bench import Agent, Bench, MakeBench, call, does, git, says, texts
+from agents_bench import Agent, Bench, MakeBench, call, differing, does, git, says, texts
 
 from baton.agent import HandOff
 from baton.conversation import Ending
@@ -34,7 +34,7 @@ async def test_the_beginning_of_a_new_file_is_kept_and_continued(make_bench: Mak
     assert on_disk == "".join(LINES[:kept])
     assert kept > 10
     assert agent.commits() == ["executor-2-converter · turn 1"]
-    assert git(agent.workspace, "show", "HEAD:src/new.py") == on_disk.rstrip()
+    assert git(agent.workspace, "show", f"{agent.workspace.name}:src/new.py") == on_disk.rstrip()
     await agent.go_on()
     assert f"src/new.py now ends at line {kept}" in texts(bench.sent()[-1]["content"])
     assert agent.move() == HandOff(HandoffReason.OUTPUT_LIMIT)
@@ -153,7 +153,7 @@ async def test_nothing_is_kept_where_the_step_may_not_write(make_bench: MakeBenc
     agent = await bench.start()
     for _ in FORBIDDEN:
         await agent.turn(max_tokens=SMALL)
-    assert git(agent.workspace, "status", "--porcelain") == ""
+    assert differing(agent.workspace) == ""
     assert not Path("/tmp/baton-outside.py").exists()
     assert [path.name for path in agent.workspace.parent.iterdir()] == ["step-2"]
     assert (agent.workspace / ".git").is_file()
@@ -191,7 +191,7 @@ async def test_cut_in_the_path_or_in_the_first_line(make_bench: MakeBench) -> No
     bench = await make_bench(Reply([ToolUse("write", raw)]), does(call("hand_off")))
     agent = await bench.start()
     await agent.turn(max_tokens=SMALL)
-    assert git(agent.workspace, "status", "--porcelain") == ""
+    assert differing(agent.workspace) == ""
     await agent.go_on()
     assert (await agent.close()).manifest.in_progress_item is None
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from activities.inner_git import InnerGit
-from activities.known_tree import KnownTree
+from activities.inner_git import Checkout, InnerGit
+from activities.known_tree import ChangeKind, KnownTree
 from activities.repository import PrivateRepository
 
 ATTRIBUTES = """\
@@ -26,6 +26,7 @@ ATTRIBUTES = """\
 QUOTED = '"a b.txt" text eol=crlf\n'
 GLOBAL = "*.txt text eol=crlf\n*.upper filter=upper\n"
 TRAILERS = {"Baton-Turn": "1"}
+REF = "refs/heads/step-1"
 
 
 @dataclass(frozen=True)
@@ -77,10 +78,16 @@ class Place:
     workspace: Path
 
     @property
-    def inner(self) -> InnerGit:
-        found = InnerGit.of(self.workspace, self.repository.path / "worktrees" / "step-1")
-        assert found is not None
-        return found
+    def checkout(self) -> Checkout:
+        return Checkout(self.workspace, self.repository.path / "worktrees" / "step-1")
+
+    def compared(self, *paths: bytes) -> dict[bytes, bool]:
+        """The files as against the last checkpoint."""
+        last = git(self.repository.path, "rev-parse", REF).decode().strip()
+        return InnerGit(self.repository.path).compared(self.checkout, last, paths)
+
+    def commit(self, parent: str, changes: dict[bytes, ChangeKind], ref: str = REF) -> str | None:
+        return InnerGit(self.repository.path).commit(self.checkout, ref, parent, changes, "turn\n")
 
     async def known(self) -> KnownTree:
         """What is known after a look at all of it."""
@@ -111,17 +118,18 @@ async def test_a_checkpoint_of_known_files_holds_what_git_would_put_into_it(tmp_
     tree = await there.known()
     (there.workspace / case.name).write_bytes(case.after)
     raw = case.name.encode()
-    assert there.inner.compared([raw]) == ({raw: case.changes} if case.sure else {})
+    assert there.compared(raw) == ({raw: case.changes} if case.sure else {})
     tree.wrote([case.name])
     changed = await there.repository.changed_paths(there.workspace, tree=tree)
     assert [change.raw for change in changed] == ([raw] if case.changes else [])
     commit = await there.repository.checkpoint(there.workspace, "turn", TRAILERS, tree=tree)
     index = tmp_path / "index"
-    git(there.workspace, "read-tree", "HEAD", index=index)
+    git(there.workspace, "read-tree", f"{commit}^", index=index)
     git(there.workspace, "add", "-A", index=index)
     assert git(there.workspace, "rev-parse", f"{commit}^{{tree}}") == git(there.workspace, "write-tree", index=index)
+    await there.repository.settle(there.workspace, tree)
     assert git(there.workspace, "status", "--porcelain") == b""
-    assert git(there.workspace, "rev-parse", "HEAD", "refs/heads/step-1").split() == [commit.encode()] * 2
+    assert git(there.workspace, "rev-parse", "HEAD", REF).split() == [commit.encode()] * 2
     assert (
         git(there.workspace, "log", "-1", "--format=%an <%ae>%n%B")
         == b"Ada <ada@example.org>\nturn\n\nBaton-Turn: 1\n\n"
@@ -140,29 +148,34 @@ async def test_new_removed_and_strange_files_are_left_to_git(tmp_path: Path) -> 
     (there.workspace / "folder").symlink_to("moved")
     (there.workspace / "big.txt").write_bytes(b"x" * 5_000_000)
     asked = [b"new.txt", *(name.encode() for name in names), b"\xff.txt", b"nothing.txt"]
-    assert there.inner.compared(asked) == {}
-    assert there.inner.stage(asked) == frozenset()
+    assert there.compared(*asked) == {}
+    base = git(there.workspace, "rev-parse", "HEAD").decode().strip()
+    for name in names[1:]:
+        assert there.commit(base, {name.encode(): ChangeKind.MODIFIED}) is None
+    for name in (b"link", b"folder/inner.txt", b"big.txt", b"\xff.txt", b"nothing.txt"):
+        assert there.commit(base, {name: ChangeKind.ADDED}) is None
+    assert git(there.repository.path, "rev-parse", REF).decode().strip() == base
 
 
 async def test_a_repository_whose_format_is_not_known_is_left_to_git(tmp_path: Path) -> None:
     there = await place(tmp_path, {"a.txt": b"before\n"}, "--object-format=sha256")
-    assert InnerGit.of(there.workspace, there.repository.path / "worktrees" / "step-1") is None
     tree = await there.known()
     (there.workspace / "a.txt").write_text("after\n")
+    assert there.compared(b"a.txt") == {}
     tree.wrote(["a.txt"])
     commit = await there.repository.checkpoint(there.workspace, "turn", TRAILERS, tree=tree)
     assert git(there.workspace, "show", f"{commit}:a.txt") == b"after\n"
-    assert git(there.workspace, "rev-parse", "HEAD", "refs/heads/step-1").split() == [commit.encode()] * 2
+    assert git(there.workspace, "rev-parse", "HEAD", REF).split() == [commit.encode()] * 2
 
 
 async def test_a_commit_on_another_parent_than_the_last_checkpoint_is_refused(tmp_path: Path) -> None:
     there = await place(tmp_path, {"a.txt": b"before\n"})
     base = git(there.workspace, "rev-parse", "HEAD").decode().strip()
-    first = there.inner.commit("refs/heads/step-1", base, "one\n", changed=False)
+    first = there.commit(base, {})
     assert first is not None
-    assert there.inner.commit("refs/heads/step-1", base, "two\n", changed=False) is None
-    assert there.inner.commit("refs/heads/other", base, "two\n", changed=False) is None
-    assert git(there.workspace, "rev-parse", "refs/heads/step-1").decode().strip() == first
+    assert there.commit(base, {}) is None
+    assert there.commit(base, {}, "refs/heads/other") is None
+    assert git(there.workspace, "rev-parse", REF).decode().strip() == first
 
 
 @pytest.mark.parametrize("place_of_rules", ["", "folder/", "gone"])
@@ -173,23 +186,22 @@ async def test_rules_that_libgit2_reads_otherwise_are_left_to_git(tmp_path: Path
         (there.workspace / rules).unlink()
     for name in ("folder/a b.txt", "plain.txt"):
         (there.workspace / name).write_bytes(b"after\r\n")
-    assert there.inner.compared([b"folder/a b.txt"]) == {}
-    assert there.inner.compared([b"plain.txt"]) == ({b"plain.txt": True} if place_of_rules == "folder/" else {})
+    assert there.compared(b"folder/a b.txt") == {}
+    assert there.compared(b"plain.txt") == ({b"plain.txt": True} if place_of_rules == "folder/" else {})
 
 
 async def test_a_folder_of_git_that_names_another_place_is_left_to_git(tmp_path: Path) -> None:
-    there = await place(tmp_path, {"a.txt": b"before\n"})
+    there = await place(tmp_path, {"a.txt": b"before\n", ".gitattributes": ATTRIBUTES.encode()})
     administration = there.repository.path / "worktrees" / "step-1"
     other = tmp_path / "other"
     other.mkdir()
     (other / "a.txt").write_text("of another place\n")
     (administration / "gitdir").write_text(f"{other}/.git\n")
-    assert InnerGit.of(there.workspace, administration) is None
-    (administration / "gitdir").unlink()
-    assert InnerGit.of(there.workspace, administration) is None
-    tree = KnownTree()
     (there.workspace / "a.txt").write_text("after\n")
-    commit = await there.repository.checkpoint(there.workspace, "turn", TRAILERS, tree=tree)
+    assert there.compared(b"a.txt") == {}
+    (administration / "gitdir").unlink()
+    assert there.compared(b"a.txt") == {}
+    commit = await there.repository.checkpoint(there.workspace, "turn", TRAILERS, tree=KnownTree())
     assert git(there.repository.path, "show", f"{commit}:a.txt") == b"after\n"
 
 
@@ -202,8 +214,101 @@ async def test_attributes_and_configuration_of_the_user_take_no_part(tmp_path: P
     assert (there.workspace / "a.txt").read_bytes() == b"before\n"
     (there.workspace / "a.txt").write_bytes(b"after\r\n")
     (there.workspace / "new.txt").write_bytes(b"new\r\n")
-    assert there.inner.compared([b"a.txt"]) == {b"a.txt": True}
+    assert there.compared(b"a.txt") == {b"a.txt": True}
     tree.wrote(["a.txt", "new.txt"])
     commit = await there.repository.checkpoint(there.workspace, "turn", TRAILERS, tree=tree)
     for name, content in (("a.txt", b"after\r\n"), ("new.txt", b"new\r\n")):
         assert git(there.workspace, "cat-file", "blob", f"{commit}:{name}") == content
+
+
+async def test_new_and_removed_files_are_in_the_checkpoint_as_git_would_put_them(tmp_path: Path) -> None:
+    files = {
+        "a/deep/one.txt": b"1\n",
+        "a/two.txt": b"2\n",
+        "turns.txt": b"3\n",
+        "b/four.txt": b"4\n",
+        "c/five.txt": b"5\n",
+    }
+    there = await place(tmp_path, files)
+    tree = await there.known()
+    root = there.workspace
+    (root / "a/deep/one.txt").unlink()
+    (root / "turns.txt").unlink()
+    (root / "turns.txt").mkdir()
+    (root / "turns.txt" / "inside.txt").write_text("a folder now\n")
+    (root / "b/four.txt").unlink()
+    (root / "b").rmdir()
+    (root / "b").write_text("a file now\n")
+    (root / "c/tool.sh").write_text("#!/bin/sh\n")
+    (root / "c/tool.sh").chmod(0o755)
+    (root / "new" / "ü").mkdir(parents=True)
+    (root / "new" / "ü" / "new.txt").write_text("new\n")
+    (root / "a/two.txt").write_text("changed\n")
+    touched = (*files, "turns.txt/inside.txt", "b", "c/tool.sh", "new/ü/new.txt")
+    tree.wrote(touched)
+    assert await there.repository.changed_paths(root, tree=tree)
+    before = tree.index
+    commit = await there.repository.checkpoint(root, "turn", TRAILERS, tree=tree)
+    index = tmp_path / "index"
+    git(root, "read-tree", f"{commit}^", index=index)
+    git(root, "add", "-A", index=index)
+    assert git(root, "rev-parse", f"{commit}^{{tree}}") == git(root, "write-tree", index=index)
+    # No index was needed for it, and it comes when a command does.
+    assert tree.index == before
+    await there.repository.settle(root, tree)
+    assert git(root, "status", "--porcelain") == b""
+    assert git(root, "rev-parse", "HEAD").decode().strip() == commit
+    assert await there.repository.changed_paths(root, tree=tree) == []
+    for path in [*root.rglob("*")]:
+        if path.is_file() and path.name != ".git":
+            path.unlink()
+    empty = await there.repository.checkpoint(root, "turn", TRAILERS)
+    assert git(root, "ls-tree", "-r", empty) == b""
+    assert git(root, "status", "--porcelain") == b""
+
+
+async def test_a_file_that_changed_twice_and_is_as_it_was_at_first_is_no_change(tmp_path: Path) -> None:
+    there = await place(tmp_path, {"a.txt": b"before\n"})
+    tree = await there.known()
+    start = tree.commit
+    for text, changed in (("after\n", ["a.txt"]), ("before\n", []), ("more\n", ["a.txt"])):
+        (there.workspace / "a.txt").write_text(text)
+        tree.wrote(["a.txt"])
+        found = await there.repository.changed_paths(there.workspace, start, tree)
+        assert [change.path for change in found] == changed
+        await there.repository.checkpoint(there.workspace, "turn", TRAILERS, tree=tree)
+
+
+async def test_git_is_told_of_checkpoints_before_it_looks(tmp_path: Path) -> None:
+    """New files that a checkpoint without the index holds, seen by git's own comparison with an earlier commit."""
+    there = await place(tmp_path, {"a.txt": b"before\n"})
+    tree = await there.known()
+    start = tree.commit
+    for text in ("x\n", "y\n"):
+        (there.workspace / ".gitignore").write_text("*.log\n")
+        (there.workspace / "new.txt").write_text(text)
+        tree.wrote(["new.txt", ".gitignore"])
+        assert [c.path for c in await there.repository.changed_paths(there.workspace, start, tree)] == [
+            ".gitignore",
+            "new.txt",
+        ]
+        await there.repository.checkpoint(there.workspace, "turn", TRAILERS, tree=tree)
+    (there.workspace / "new.txt").unlink()
+    tree.wrote(["new.txt"])
+    found = await there.repository.changed_paths(there.workspace, start, tree)
+    assert [change.path for change in found] == [".gitignore"]
+
+
+async def test_an_index_that_can_not_be_settled_in_this_process_is_left_to_git(tmp_path: Path) -> None:
+    there = await place(tmp_path, {"a.txt": b"before\n"})
+    tree = await there.known()
+    (there.workspace / "a.txt").write_text("after\n")
+    tree.wrote(["a.txt"])
+    commit = await there.repository.checkpoint(there.workspace, "turn", TRAILERS, tree=tree)
+    administration = there.checkout.administration
+    (administration / "index").write_bytes(b"no index")
+    assert not InnerGit(there.repository.path).settle(there.checkout, tree.indexed, commit)
+    (administration / "index").unlink()
+    await there.repository.settle(there.workspace, tree)
+    assert git(there.workspace, "status", "--porcelain") == b""
+    assert git(there.workspace, "rev-parse", "HEAD").decode().strip() == commit

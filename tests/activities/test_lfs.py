@@ -177,7 +177,7 @@ async def test_git_commands_of_a_model_do_no_harm(tmp_path: Path) -> None:
     assert await task.private.changed_paths(workspace) == []
     (workspace / "-dash.bin").write_bytes(b"changed by the model")
     git(workspace, "update-index", "--assume-unchanged", "logo.bin")
-    git(workspace, "checkout", "-q", "HEAD~1", "--", "-dash.bin")
+    git(workspace, "checkout", "-q", task.base, "--", "-dash.bin")
     commit = await task.private.checkpoint(workspace, "turn", {})
     assert git(task.private.path, "diff", "--name-only", task.base, commit) == ""
 

@@ -54,7 +54,7 @@ async def test_a_turn_of_file_tools_starts_no_git_but_for_new_files(make_bench: 
     await agent.turn()
     assert asked() == []
     await agent.turn()
-    assert asked() == ["status", "update-index"]
+    assert asked() == ["status"]
     assert agent.commits()[-1].endswith("turn 4")
 
 
@@ -79,8 +79,7 @@ async def test_a_turn_with_a_command_looks_at_everything_once(make_bench: MakeBe
     bench, agent = await begun(make_bench, does(call("bash", command=command), DONE))
     asked()
     await agent.turn()
-    listed = ["read-tree", "status", "checkout-index", "update-index"]
-    assert asked() == listed
+    assert asked() == ["read-tree", "status", "checkout-index"]
     changed = git(
         bench.folder.repository.path, "diff", "--name-status", agent.assignment.start_commit, agent.state.commit
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
-from agents_bench import ENVIRONMENT, TASK, Agent, Bench, MakeBench, call, does, git, says, texts
+from agents_bench import ENVIRONMENT, TASK, Agent, Bench, MakeBench, call, differing, does, git, says, texts
 
 from activities.commands import ProcessGroup
 from activities.git import GitError
@@ -46,8 +46,8 @@ class DyingStore(Store):
         super().__init__(folder)
         self._after = after
 
-    def enter(self, key: str, data: bytes) -> bytes:
-        entry = super().enter(key, data)
+    def enter(self, key: str, data: bytes, *, durable: bool = True) -> bytes:
+        entry = super().enter(key, data, durable=durable)
         if self._after in key:
             raise Killed
         return entry
@@ -105,7 +105,7 @@ def assert_applied_once(bench: Bench, agent: Agent, outcome: TurnOutcome) -> Non
         "docs/guide.md": "# Guide\n",
         "made.txt": "made\n",
     }
-    assert git(agent.workspace, "status", "--porcelain") == ""
+    assert differing(agent.workspace) == ""
     assert [record.item for record in outcome.items] == ["src/a.py"]
     assert outcome.items[0].commit == outcome.commit
     assert outcome.calls == 3
@@ -149,11 +149,28 @@ async def test_a_finished_turn_keeps_its_node(make_bench: MakeBench, point: str)
     arm(bench, point)
     with pytest.raises(Killed):
         await agent.attempt(request)
-    recorded = git(agent.workspace, "log", "-1", "--format=%(trailers:key=Baton-Result,valueonly)").strip()
+    recorded = git(
+        agent.workspace, "log", "-1", agent.workspace.name, "--format=%(trailers:key=Baton-Result,valueonly)"
+    ).strip()
     (agent.workspace / "made.txt").write_text("changed by nobody\n")
     bench.restart()
     assert (await agent.attempt(request, number=2)).head == recorded
     assert (agent.workspace / "made.txt").read_text() == "changed by nobody\n"
+
+
+async def test_a_checkpoint_whose_node_was_not_stored_is_made_again(make_bench: MakeBench) -> None:
+    """Both are made side by side: the process may have died between the one and the other."""
+    bench, agent = await undisturbed(make_bench)
+    request = agent.request()
+    arm(bench, "checkpoint")
+    with pytest.raises(Killed):
+        await agent.attempt(request)
+    recorded = git(
+        agent.workspace, "log", "-1", agent.workspace.name, "--format=%(trailers:key=Baton-Result,valueonly)"
+    ).strip()
+    (bench.folder.path / "store" / "blobs" / recorded[:2] / recorded[2:]).unlink()
+    bench.restart()
+    assert_applied_once(bench, agent, await agent.attempt(request, number=2))
 
 
 async def test_killed_twice_at_different_points(make_bench: MakeBench) -> None:
