@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
-from activities.git import ANY_COMMIT_UPLOAD, BadRepository, Git, GitError, without_credentials
+from activities.errors import git_passes
+from activities.git import ANY_COMMIT_UPLOAD, BadRepository, Git, GitError, OutOfReach, without_credentials
 from activities.source_repository import SourceFacts
 from baton.layout import BASE, RESULT
 
@@ -25,7 +26,8 @@ CACHES = (
 async def clone(facts: SourceFacts, target: Path, environment: Mapping[str, str], lock: int) -> None:
     """Clone what `facts` describes to `target`, which must not exist, with `result` at the base commit.
 
-    BadRepository when git refuses. `lock` is held by every git that runs, even when this process is killed.
+    BadRepository when git refuses, OutOfReach when the other host does not answer. `lock` is held by every git that
+    runs, even when this process is killed.
     """
     reader = Git(facts.top_level or target.parent, environment, own=False, keep_open=(lock,))
     source = str(facts.top_level or facts.source)
@@ -40,7 +42,8 @@ async def clone(facts: SourceFacts, target: Path, environment: Mapping[str, str]
             await _fetch_base(facts, source, reader, target)
         await _arrange_refs(private, facts.base_commit)
     except GitError as error:
-        raise BadRepository(f"{without_credentials(facts.source)} cannot be cloned: {error.stderr}") from error
+        told = f"{without_credentials(facts.source)} cannot be cloned: {error.stderr}"
+        raise (OutOfReach if git_passes(error.stderr) else BadRepository)(told) from error
     (target / "info").mkdir(exist_ok=True)
     (target / "info" / "exclude").write_text("\n".join([*CACHES, facts.ignore_rules, ""]), "utf-8")
 

@@ -1,9 +1,11 @@
 """Outside errors, by who reacts: retry, wait for a quota, a person, or nobody.
 
 The one place that knows which failure of a model call means what; sources: the error table of the Messages API and
-failures seen in the field (a stream's own error event arrives inside a 200 and is told apart by its type).
+failures seen in the field (a stream's own error event arrives inside a 200 and is told apart by its type). And which
+failure of a git that asks another host passes by itself, by the words of git, curl and ssh.
 """
 
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -36,6 +38,22 @@ OVERLOAD_TYPES = frozenset({"overloaded_error", "rate_limit_error"})
 ACCOUNT_STATUSES = frozenset({401, 402})
 SPEND_LIMIT_CODES = frozenset({"enforced_spend_limit_reached", "contract_spend_limit_reached"})
 SPEND_LIMIT_MESSAGE = "You have reached your specified API usage limits"
+
+_GIT_REFUSED = re.compile(
+    r"authentication failed|permission denied|could not read (username|password)|host key verification failed|"
+    r"not found|does not exist|not appear to be a git repository|returned error: 4(?!08|29)",
+    re.IGNORECASE,
+)
+_GIT_PASSES = re.compile(
+    r"could not resolve|temporary failure|failed to connect|couldn't connect|network is unreachable|no route to host|"
+    r"connection (was )?(refused|reset|timed out|closed)|operation timed out|broken pipe|hung up unexpectedly|"
+    r"early eof|unexpected disconnect|failed to (create link|copy file|start iterator)|"
+    r"rpc failed|transfer closed|kex_exchange|ssl_(read|error_syscall)|gnutls|"
+    r"returned error: (408|429|5\d\d)|stopped at its time limit",
+    re.IGNORECASE,
+)
+"""A link or file that fails: a local repository was packed anew meanwhile. What is said by neither is no passing
+trouble: no space, no such protocol, a damaged repository."""
 
 
 class Reaction(StrEnum):
@@ -116,3 +134,8 @@ class ModelFault:
             return ApplicationError(text, type=CONTEXT_TOO_LONG if too_long else REQUEST_REFUSED, non_retryable=True)
         delay = min(self.retry_after, LONGEST_RETRY_AFTER) if self.retry_after else None
         return ApplicationError(text, type="ModelUnavailable", next_retry_delay=delay)
+
+
+def git_passes(said: str) -> bool:
+    """Whether what git said when it asked another host may be otherwise in a moment."""
+    return _GIT_REFUSED.search(said) is None and _GIT_PASSES.search(said) is not None

@@ -56,6 +56,10 @@ class GitError(Exception):
         super().__init__(f"git {without_credentials(' '.join(arguments))[:300]}: {said[:2000]}")
 
 
+class OutOfReach(Exception):  # noqa: N818 (no fault of anybody here)
+    """The host of a repository cannot be reached, or cannot answer now: it is worth trying again."""
+
+
 class BadRepository(ValueError):  # noqa: N818 (what the user gave, as people say it)
     """The repository cannot be used as it is; the message says what to do about it."""
 

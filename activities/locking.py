@@ -28,6 +28,17 @@ async def exclusive(path: Path) -> AsyncIterator[int]:
         os.close(descriptor)
 
 
+@asynccontextmanager
+async def exclusive_file(path: Path) -> AsyncIterator[int]:
+    """The same for a lock file that its holder may remove, as the last thing done under it: whoever waited for one
+    that was removed takes the new one."""
+    while True:
+        async with exclusive(path) as descriptor:
+            if _is_at(path, descriptor):
+                yield descriptor
+                return
+
+
 @contextmanager
 def held(folder: Path, *, wait: bool = True) -> Iterator[None]:
     """A folder's lock; the kernel frees it when its holder dies. BlockingIOError where another has it."""
@@ -45,3 +56,10 @@ def _taken(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

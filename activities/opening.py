@@ -4,7 +4,8 @@ import asyncio
 import logging
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from temporalio import activity
@@ -17,7 +18,7 @@ from activities.child_environment import child_environment
 from activities.credentials import Credentials
 from activities.gates import discover
 from activities.guidance_files import guidance_for
-from activities.locking import exclusive
+from activities.locking import exclusive_file
 from activities.model import Model
 from activities.model_checks import ModelChecks, ModelRefused
 from activities.outside_parts import warnings_about
@@ -82,7 +83,7 @@ class Opening:
         folder = self._tasks.folder(request.task_id)
         run_id = request.first_run_id
         # A first attempt that outlived its heartbeat must not undo what a second one completes.
-        async with pulse("opening the task"), exclusive(self._tasks.lock_path(request.task_id)):
+        async with pulse("opening the task"), self._alone(folder):
             if (folder.path / "task.json").exists() and folder.record.run_id == run_id:
                 return folder.record.opened
             if request.input.resume:
@@ -98,9 +99,20 @@ class Opening:
             except BaseException as error:
                 self._tasks.forget(request.task_id)
                 await asyncio.to_thread(shutil.rmtree, folder.path, ignore_errors=True)
-                if isinstance(error, ModelRefused):
+                if isinstance(error, ModelRefused | BadRepository):
                     raise BadInputError(str(error)) from error
                 raise
+
+    @asynccontextmanager
+    async def _alone(self, folder: TaskFolder) -> AsyncIterator[None]:
+        """Nobody else makes or removes the task's folder meanwhile. Where there is none then, no lock stays either."""
+        lock = self._tasks.lock_path(folder.path.name)
+        async with exclusive_file(lock):
+            try:
+                yield
+            finally:
+                if not folder.path.exists():
+                    lock.unlink(missing_ok=True)
 
     async def _refuse_secrets(self, given: TaskInput, checkout: Path | None) -> None:
         """Raise `BadInputError` where a text that would be stored holds a secret that is known here."""
@@ -123,7 +135,7 @@ class Opening:
     async def discard_task(self, request: TaskRef) -> None:
         """Remove everything of a task that turned out not to be usable, before anything was done for it."""
         folder = self._tasks.folder(request.task_id)
-        async with pulse("discarding the task"), exclusive(self._tasks.lock_path(request.task_id)):
+        async with pulse("discarding the task"), self._alone(folder):
             await asyncio.to_thread(task_ended, folder, None)
             await asyncio.to_thread(Artifacts(folder.artifacts).remove)
             await asyncio.to_thread(shutil.rmtree, folder.path, ignore_errors=True)

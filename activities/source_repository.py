@@ -9,7 +9,17 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from activities.git import ANY_COMMIT_UPLOAD, BadRepository, Git, GitError, require_version, split, without_credentials
+from activities.errors import git_passes
+from activities.git import (
+    ANY_COMMIT_UPLOAD,
+    BadRepository,
+    Git,
+    GitError,
+    OutOfReach,
+    require_version,
+    split,
+    without_credentials,
+)
 from baton.layout import OPERATIONS, TRAILER_TASK, branch_name
 from baton.models import Stored
 from baton.sources import CHECKOUT_QUESTION, checkout_fault, is_url
@@ -70,7 +80,8 @@ class SourceRepository:
         return Git(folder, self._environment, own=False)
 
     async def inspect(self, source: str, base: str | None = None) -> SourceFacts:
-        """Facts of a path (the repository around it) or a URL. BadRepository says what cannot be used and why."""
+        """Facts of a path (the repository around it) or a URL. BadRepository says what cannot be used and why;
+        OutOfReach that the host of a URL does not answer now."""
         if is_url(source):
             return await self._inspect_url(source, base)
         folder = Path(source).expanduser()
@@ -204,7 +215,8 @@ class SourceRepository:
         try:
             lines = (await git.output("ls-remote", "--quiet", "--", source)).decode("utf-8", "replace").splitlines()
         except GitError as error:
-            raise BadRepository(f"{shown} cannot be read: {error.stderr}") from error
+            told = f"{shown} cannot be read: {error.stderr}"
+            raise (OutOfReach if git_passes(error.stderr) else BadRepository)(told) from error
         refs = {name: commit for commit, _, name in (line.partition("\t") for line in lines)}
         if not refs:
             raise BadRepository(f"{shown} has no commits")

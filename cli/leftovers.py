@@ -92,10 +92,19 @@ def is_in_use(task_id: str, state: Path) -> bool:
 def remove(left: Leftovers, state: Path) -> int:
     """Remove everything that is left; the bytes that the disk gets back. OSError, ServiceError where it cannot."""
     lock = task_lock(state, left.task_id)
-    if lock.parent.is_dir():
-        if (descriptor := try_lock(lock)) is None:
-            raise ServiceError(f"the task {left.task_id} is in use: a worker opens or discards it now")
+    if not lock.parent.is_dir():
+        return _remove(left)
+    if (descriptor := try_lock(lock)) is None:
+        raise ServiceError(f"the task {left.task_id} is in use: a worker opens or discards it now")
+    try:
+        freed = _remove(left)
+        lock.unlink(missing_ok=True)
+        return freed
+    finally:
         os.close(descriptor)
+
+
+def _remove(left: Leftovers) -> int:
     for name, tip in left.branches.items():
         # With the tip as it was looked at: a commit that came in between is not lost.
         done = git(left.repository or Path("/"), "update-ref", "-d", f"refs/heads/{name}", tip)
@@ -107,7 +116,6 @@ def remove(left: Leftovers, state: Path) -> int:
         shutil.rmtree(place)
     if left.artifacts is not None:
         _remove_if_alone(left.artifacts.parent)
-    lock.unlink(missing_ok=True)
     return freed
 
 

@@ -9,7 +9,7 @@ from agents_bench import Serve
 from temporalio.exceptions import ApplicationError
 from test_model import asking, model_of
 
-from activities.errors import MESSAGE_LIMIT, ModelFault, Reaction
+from activities.errors import MESSAGE_LIMIT, ModelFault, Reaction, git_passes
 from activities.model import Model, ModelError, fault_of
 from baton.names import CONTEXT_TOO_LONG, NEEDS_PERSON, QUOTA_PAUSED, REQUEST_REFUSED
 from baton.quota import FIRST_BACK_OFF, Pause
@@ -139,3 +139,32 @@ async def test_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_failure_text_is_short_enough_to_be_reported() -> None:
     assert len(str(ModelFault("x" * 3_000_000, status=500).error())) < MESSAGE_LIMIT + 100
+
+
+@pytest.mark.parametrize(
+    ("said", "passes"),
+    [
+        ("fatal: unable to access 'https://h/r/': Could not resolve host: h", True),
+        ("ssh: Could not resolve hostname h: Temporary failure in name resolution", True),
+        (
+            "fatal: unable to access 'https://h/r/': Failed to connect to h port 443 after 9 ms: Connection refused",
+            True,
+        ),
+        ("fatal: unable to access 'https://h/r/': The requested URL returned error: 503", True),
+        ("fatal: unable to access 'https://h/r/': The requested URL returned error: 429", True),
+        ("error: RPC failed; curl 56 GnuTLS recv error (-9)\nfatal: early EOF", True),
+        ("fatal: the remote end hung up unexpectedly", True),
+        ("stopped at its time limit; Cloning into bare repository", True),
+        ("remote: Repository not found.\nfatal: repository 'https://h/r/' not found", False),
+        ("git@h: Permission denied (publickey).\nfatal: Could not read from remote repository.", False),
+        ("fatal: could not read Username for 'https://h': terminal prompts disabled", False),
+        ("fatal: Authentication failed for 'https://h/r/'", False),
+        ("fatal: unable to access 'https://h/r/': The requested URL returned error: 403", False),
+        ("Host key verification failed.\nfatal: the remote end hung up unexpectedly", False),
+        ("fatal: '/r' does not appear to be a git repository", False),
+        ("fatal: write error: No space left on device", False),
+        ("fatal: Unable to find remote helper for 'foo'", False),
+    ],
+)
+def test_what_git_says_of_another_host_passes_or_stays(said: str, passes: bool) -> None:
+    assert git_passes(said) is passes
