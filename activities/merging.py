@@ -51,6 +51,7 @@ class Merging:
         async with pulse("merging"), folder.locked("result"):
             trace = TaskTrace(folder)
             trace.waited(request.waited, step=request.step)
+            trace.goes_on("merge", step=request.step)
             step = "integration" if request.step is None else str(request.step)
             # A first attempt finds what the task knows, or what a reset left behind; a later one perhaps its own merge.
             if request.onto and activity.info().attempt == 1:

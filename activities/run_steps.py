@@ -71,6 +71,7 @@ class RunSteps:
         trace = TaskTrace(folder)
         where = {"agent": request.agent_id, "role": "run", "step": request.step.step}
         trace.waited(request.waited, **where)
+        trace.goes_on("command", **where)
         async with pulse("preparing the workspace") as beat, folder.locked(request.workspace) as lock:
             workspace = await folder.repository.open_workspace(
                 request.workspace, request.start_commit, request.workspace

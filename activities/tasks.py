@@ -82,7 +82,8 @@ class TaskWork:
     async def run_gates(self, request: RunGates) -> GateResults:
         """Run the gates on one commit, in a workspace of their own, one after the other."""
         folder = self._tasks.folder(request.task_id)
-        record = folder.record
+        record, trace = folder.record, TaskTrace(folder)
+        trace.goes_on("gate", workspace=request.workspace)
         async with pulse("preparing the gates") as beat, folder.locked(request.workspace) as lock:
             place_for = GateWorkspace(folder.repository, request.workspace, record.opened.settings.setup)
             if request.keep:
@@ -110,7 +111,7 @@ class TaskWork:
                 sandbox_for(folder, self._sandbox),
                 lock.remember,
             )
-            checks, results, trace = GateChecks(Gates(secrets), place, folder.store), [], TaskTrace(folder)
+            checks, results = GateChecks(Gates(secrets), place, folder.store), []
             before = {result.name: result for result in request.baseline}
             for gate in request.gates:
                 beat.doing = f"gate {gate.name}"

@@ -30,7 +30,7 @@ from baton.status import Wait
 from baton.telemetry import known
 from baton.trace import CANCELLED, KILLED, LOST, NAME, unended
 
-ONCE_FOR_AN_ACTIVITY = frozenset(("merge", "gate", "command"))
+ONCE_FOR_AN_ACTIVITY = frozenset(("merge", "gate", "command", "gap"))
 """What an activity's later attempt tells of these is the same thing once more."""
 SHORTEST_WAIT_SECONDS = 0.05
 
@@ -75,6 +75,14 @@ class TaskTrace:
             os.write(descriptor, _cut_off(descriptor) + json.dumps(line).encode() + b"\n")
         finally:
             os.close(descriptor)
+
+    def goes_on(self, what: str, **where: object) -> None:
+        """This attempt begins; of the time since the first one did, nobody else tells."""
+        info = activity.info()
+        if info.attempt > 1:
+            seconds = (info.started_time - info.scheduled_time).total_seconds()
+            at = info.started_time.astimezone(UTC).isoformat(timespec="milliseconds")
+            self.write("gap", name=what, **where, at=at, seconds=round(max(seconds, 0.0), 3), attempt=info.attempt)
 
     def waited(self, waits: Sequence[Waited], **where: object) -> None:
         """What comes now had to wait before; told by each attempt, and measured once."""

@@ -32,7 +32,8 @@ class Gap(Stored):
 def gaps(lines: Sequence[TraceLine]) -> tuple[Gap, ...]:
     """The gaps among the lines of one agent, in order of time."""
     found, last, attempts = list[Gap](), None, dict[int, int]()
-    for line in sorted((line for line in lines if line.outcome != KILLED), key=lambda line: line.began):
+    told = (line for line in lines if line.outcome != KILLED and line.kind != "gap")
+    for line in sorted(told, key=lambda line: line.began):
         again = line.attempt > attempts.get(line.turn, 1)
         attempts[line.turn] = max(line.attempt, attempts.get(line.turn, 1))
         if again and last is not None and last.kind != "wait" and line.kind != "wait" and line.began > last.at:

@@ -118,10 +118,12 @@ def _task_rows(facts: RunFacts) -> Iterable[Row]:
         )
         for line in facts.trace.of("gate")
     ]
+    gates += [_told_gap(line) for line in facts.trace.of("gap") if line.name == "gate"]
     if gates:
         yield Row(label="gates", kind="task", blocks=tuple(gates))
     merges = [_merge(line) for line in facts.trace.of("merge")]
     merges += [_wait(line) for line in facts.trace.of("wait") if not line.agent]
+    merges += [_told_gap(line) for line in facts.trace.of("gap") if line.name == "merge"]
     if merges:
         yield Row(label="merges", kind="task", blocks=tuple(merges))
     if waits := _persons(facts):
@@ -173,6 +175,7 @@ def _agent_row(agent: str, lines: Sequence[TraceLine]) -> Row:
     blocks = [_model(line) for line in calls]
     blocks += [_wait(line) for line in lines if line.kind == "wait"]
     blocks += [_gap(gap) for gap in gaps(lines)]
+    blocks += [_told_gap(line) for line in lines if line.kind == "gap"]
     blocks += [_commands(line) for line in lines if line.kind == "command"]
     blocks += _tools([line for line in lines if line.kind in ("tool", "foreign")])
     ended = next((line for line in lines if line.kind == "ended"), None)
@@ -218,9 +221,16 @@ def _wait(line: TraceLine) -> Block:
 
 
 def _gap(gap: Gap) -> Block:
-    seconds = gap.length.total_seconds()
-    hint = f"nothing told for {seconds:.1f} s: the attempt before broke off; attempt {gap.again.attempt} went on"
-    return Block(kind="gap", begin=gap.begin, end=gap.end, hint=hint)
+    return Block(kind="gap", begin=gap.begin, end=gap.end, hint=_silence(gap.length, gap.again.attempt))
+
+
+def _told_gap(line: TraceLine) -> Block:
+    return Block(kind="gap", begin=line.began, end=line.at, hint=_silence(line.at - line.began, line.attempt))
+
+
+def _silence(length: timedelta, attempt: int) -> str:
+    told = f"nothing told for {length.total_seconds():.1f} s"
+    return f"{told}: the attempt before broke off; attempt {attempt} went on"
 
 
 def _commands(line: TraceLine) -> Block:

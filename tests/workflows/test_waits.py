@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,8 +17,10 @@ from baton import trace
 from baton.plan import DraftStep, PlanDraft
 from baton.progress import Progress
 from baton.quota import Pause
+from baton.run_facts import run_facts
 from baton.states import TaskState
 from baton.status import TaskResult
+from baton.timeline_rows import sections
 from emulator.dialogue import Dialogue
 from emulator.judges import integrate
 from emulator.reply import Block, HttpError, Reply
@@ -102,6 +105,39 @@ async def test_commands_of_a_step_are_told_without_an_agent(rig: Rig) -> None:
         result = await rig.run(given)
     (line,) = lines(result, "command")
     assert (line.agent, line.step, line.calls, line.outcome) == ("run-1", 1, 2, "failed")
+
+
+async def test_time_that_a_killed_gate_merge_or_command_took_is_a_gap_in_its_row(rig: Rig) -> None:
+    """Each dies once in the middle of its work; and a second time, which makes no second gap."""
+    tries: Counter[str] = Counter()
+
+    async def die_twice(attempt: Attempt, given: ExecuteActivityInput) -> Any:
+        name = given.fn.__name__
+        if name not in {"run_gates", "merge_step", "run_commands"} or (tries.update([name]) or tries[name]) > 2:
+            return await attempt()
+        await attempt()
+        await asyncio.sleep(0.3)
+        raise OSError("the worker dies")
+
+    source = rig.repository(a="x\n")
+    steps = (DraftStep(step=1, agent_type="editor", description="run", items=("a.py",), run="sed -i s/x/y/ {item}"),)
+    gates = [{"name": "there", "kind": "build", "command": "test -f a.py"}]
+    given = task(source, sandbox="off", gates=gates).model_copy(update={"plan": PlanDraft(plan=steps)})
+    with rig.api(Rules(editing)), rig.around(die_twice):
+        result = await rig.run(given)
+    assert result.state is TaskState.DONE, result.summary
+    gaps = lines(result, "gap")
+    assert sorted((line.name, line.attempt) for line in gaps) == [("command", 3), ("gate", 3), ("merge", 3)]
+    assert all(line.seconds > 0.6 for line in gaps)
+    text = {trace.NAME: (Path(result.artifacts) / trace.NAME).read_text()}
+    drawn = {row.label: row for section in sections(run_facts("a", text)) for row in section.rows}
+    for name, label in (("command", "run-1"), ("gate", "gates"), ("merge", "merges")):
+        (gap,) = [block for block in drawn[label].blocks if block.kind == "gap"]
+        work = [block for block in drawn[label].blocks if block.kind != "gap"]
+        (line,) = [line for line in gaps if line.name == name]
+        assert (gap.begin, gap.end) == (line.began, line.at)
+        assert any(block.begin >= gap.end for block in work), label
+        assert "attempt 3 went on" in gap.hint
 
 
 class DyingStateFile(StateFile):
