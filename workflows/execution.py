@@ -69,7 +69,8 @@ class Execution:
         """
         run, held_back = self._run, False
         waiting = [number for number in execution_order(self._plan) if number not in self._run.results]
-        running: set[asyncio.Task[bool]] = set()
+        # In order: a set would cancel them in another one when the history is replayed.
+        running: list[asyncio.Task[bool]] = []
         try:
             while waiting or running:
                 raise_if_cancelled()
@@ -80,11 +81,10 @@ class Execution:
                     waiting.clear()
                 for number in startable(self._plan, waiting, self._run.results):
                     waiting.remove(number)
-                    running.add(asyncio.create_task(self._one(self._plan.step(number))))
+                    running.append(asyncio.create_task(self._one(self._plan.step(number))))
                 if not running:
                     break
-                done, pending = await workflow.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                running = set(pending)
+                done, running = await workflow.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     held_back = task.result() or held_back
             if held_back:

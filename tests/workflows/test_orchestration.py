@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 from temporalio import activity, workflow
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
-from temporalio.worker import Worker
+from temporalio.worker import Replayer, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from baton.facts import Submission
@@ -422,6 +424,26 @@ async def test_cancel_reports_what_was_done(bench: Start) -> None:
         assert "# Cancelled: modernise" in one.files.written["report.md"]
         assert one.files.written["state.json"]["status"]["state"] == "cancelled"
         assert "closed" in one.files.written
+
+
+async def test_a_cancelled_task_with_many_agents_at_work_replays(bench: Start) -> None:
+    """What was cancelled first is cancelled first again, in whatever process that is."""
+    numbers = range(1, 9)
+    plan = parallel(*(step(number, items=(f"{number}.py",)) for number in numbers))
+    async with bench(scripted(plan), {"maxParallelAgents": 8, "maxAgents": 20}) as one:
+        handle = await one.start()
+        await one.status(handle, lambda s: s.phase == "executing")
+        one.files.block.clear()
+        await one.status(handle, lambda s: one.files.at_work == 8)
+        await handle.cancel()
+        with pytest.raises(WorkflowFailureError):
+            await handle.result()
+        history = await handle.fetch_history()
+        asked = EventType.EVENT_TYPE_REQUEST_CANCEL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED
+        assert sum(event.event_type == asked for event in history.events) >= 8
+        replayer = Replayer(workflows=[OrchestrationWorkflow], data_converter=pydantic_data_converter)
+        for _ in range(3):
+            await replayer.replay_workflow(history)
 
 
 async def test_plan_only_runs_nothing(bench: Start) -> None:
