@@ -15,6 +15,7 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowQueryFail
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.artifacts import Artifacts
+from activities.repository import remove_left
 from activities.task_folder import TaskFolder, Tasks, UnknownTaskError
 from activities.task_telemetry import Closed, task_ended
 from activities.telemetry import delivered
@@ -70,7 +71,8 @@ class ClosedTasks:
         self._forgotten = f"forgotten-{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
 
     async def watch(self) -> None:
-        """Look for as long as the worker runs."""
+        """Look for as long as the worker runs; first remove what a worker that was killed left half removed."""
+        await asyncio.to_thread(self._tidy)
         while True:
             await self.look()
             await asyncio.sleep(INTERVAL_SECONDS)
@@ -103,6 +105,10 @@ class ClosedTasks:
         await tell_end(folder, closed, key, await self._stood(folder) if closed.broken_off else None)
         if folder.artifacts.is_dir() and folder.record.opened.settings.persist_state:
             await asyncio.to_thread(Artifacts(folder.artifacts).write_timeline, task_id)
+
+    def _tidy(self) -> None:
+        for path in self._folders.iterdir() if self._folders.is_dir() else ():
+            remove_left(path)
 
     def _unsettled(self) -> list[TaskFolder]:
         """Tasks of which it is not settled here that they are over."""

@@ -69,19 +69,24 @@ class InnerGit:
         Index and HEAD stay as they are (`settle`). None where that can't be done: then `ref` is as it was.
         """
         with self._lock, suppress(*_FAULTS):
-            repository = self._repository()
-            reference = repository.lookup_reference(ref)
-            if str(reference.target) != parent:
-                return None
+            repository, tree = self._repository(), self._tree(parent)
             made: list[pygit2.Oid] = []
-            tree = self._tree(parent)
             files = self._files(_Rules(checkout, tree), changes, made)
             root = _rebuilt(repository, tree, files, made) or repository.TreeBuilder().write()
-            signature = repository.default_signature
-            commit = repository.create_commit(None, signature, signature, message, root, [parent])
-            self._have_on_disk([*made, commit])
-            reference.set_target(commit)
-            return str(commit)
+            return self._moved(ref, parent, root, message, None, made)
+        return None
+
+    def tree_of(self, commit: str) -> str | None:
+        """The tree of a commit."""
+        with self._lock, suppress(*_FAULTS):
+            return str(self._tree(commit).id)
+        return None
+
+    def move(self, ref: str, parent: str, tree: str, message: str, author: tuple[str, str] | None) -> str | None:
+        """Commit a tree on top of `parent`, where `ref` is, and move it there; returns the commit. `author`: name and
+        address, where it is another than who commits. None where that can't be done: then `ref` is as it was."""
+        with self._lock, suppress(*_FAULTS):
+            return self._moved(ref, parent, pygit2.Oid(hex=tree), message, author, [])
         return None
 
     def settle(self, checkout: Checkout, indexed: str, commit: str) -> bool:
@@ -110,6 +115,27 @@ class InnerGit:
 
     def _tree(self, commit: str) -> pygit2.Tree:
         return self._repository()[commit].peel(pygit2.Tree)
+
+    def _moved(
+        self,
+        ref: str,
+        parent: str,
+        tree: pygit2.Oid,
+        message: str,
+        author: tuple[str, str] | None,
+        made: Iterable[pygit2.Oid],
+    ) -> str | None:
+        """`made`: new objects of the tree."""
+        repository = self._repository()
+        reference = repository.lookup_reference(ref)
+        if str(reference.target) != parent:
+            return None
+        committer = repository.default_signature
+        by = pygit2.Signature(*author, committer.time, committer.offset) if author else committer
+        commit = repository.create_commit(None, by, committer, message, tree, [parent])
+        self._have_on_disk([*made, commit])
+        reference.set_target(commit)
+        return str(commit)
 
     def _files(
         self, rules: "_Rules", changes: Mapping[bytes, ChangeKind], made: list[pygit2.Oid]

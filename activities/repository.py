@@ -60,6 +60,11 @@ TREES_KEPT = 64
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
+def remove_left(task_directory: Path) -> None:
+    """Remove what a process that is gone left of closed workspaces."""
+    remove_tree(task_directory / GONE)
+
+
 class PrivateRepository:
     """Everything git does for one task. `environment` is this process's, as far as git may see it."""
 
@@ -134,11 +139,15 @@ class PrivateRepository:
                 await self.git().holding(lock).output("update-ref", "-d", f"{THROWAWAY}/{name}")
 
     async def remove_spares(self) -> None:
-        """Remove what is kept of closed workspaces for new ones, and wait until their other files are gone."""
+        """Have what is kept of closed workspaces gone, too: its files are removed while others go on."""
         async with self._lock():
-            await asyncio.to_thread(self._spares.remove)
-        await asyncio.gather(*self._removals, return_exceptions=True)
-        await asyncio.to_thread(remove_tree, self._directory / GONE)
+            self._remove_aside(self._spares.folder)
+        # What a killed process left there goes with it.
+        self._remove_later(self._directory / GONE)
+
+    async def removed(self) -> None:
+        """Wait until the files of closed workspaces are gone."""
+        await asyncio.gather(*self._removals)
 
     async def checkpoint(
         self,
@@ -298,7 +307,7 @@ class PrivateRepository:
     ) -> MergeOutcome:
         """Put what `branches` changed on the result as one commit; see `ResultBranch.merge`."""
         async with exclusive(self._directory / "locks" / "merge") as lock:
-            result = ResultBranch(self.git().holding(lock), self._contents)
+            result = ResultBranch(self.git().holding(lock), self._contents, self._inner)
             return await result.merge(branches, subject, trailers, author, onto)
 
     async def set_result(self, commit: str) -> None:
@@ -408,14 +417,17 @@ class PrivateRepository:
 
     def _remove_aside(self, path: Path) -> None:
         """Have a folder gone at once, and its files removed while others go on: thousands of them take long. What a
-        killed process leaves of them goes with the spares."""
+        process that is killed leaves of them goes with the spares, or when a worker starts (`remove_left`)."""
         gone = self._directory / GONE / secrets.token_hex(8)
         gone.parent.mkdir(exist_ok=True)
         with suppress(FileNotFoundError):
             path.rename(gone)
-            removal = asyncio.create_task(asyncio.to_thread(remove_tree, gone))
-            self._removals.add(removal)
-            removal.add_done_callback(self._removals.discard)
+            self._remove_later(gone)
+
+    def _remove_later(self, path: Path) -> None:
+        removal = asyncio.create_task(asyncio.to_thread(remove_tree, path))
+        self._removals.add(removal)
+        removal.add_done_callback(self._removals.discard)
 
     async def _discard(self, path: Path) -> None:
         await asyncio.to_thread(remove_tree, path)

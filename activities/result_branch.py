@@ -4,6 +4,7 @@ A merge needs no worktree and moves the result in one atomic step, so a kill lea
 step that is on the result already is never merged twice.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,6 +12,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from activities.git import Git, GitError, path_text, split
+from activities.inner_git import InnerGit
 from activities.known_tree import parse_raw
 from activities.refs import loose
 from activities.source_repository import Identity
@@ -68,9 +70,10 @@ class Folded:
 class ResultBranch:
     """Reads and moves the result. Callers of `merge` hold the lock of merges."""
 
-    def __init__(self, git: Git, contents: dict[str, StepChanges] | None = None) -> None:
+    def __init__(self, git: Git, contents: dict[str, StepChanges] | None = None, inner: InnerGit | None = None) -> None:
         """`contents`: what commits of the result changed, as far as it was looked at; it is added to."""
         self._git = git
+        self._inner = inner or InnerGit(git.cwd)
         self._known = {} if contents is None else contents
 
     async def head(self) -> str:
@@ -103,16 +106,25 @@ class ResultBranch:
             conflicts = tuple(path_text(conflict.path) for conflict in folded.conflicts)
             return MergeOutcome(kind=MergeKind.CONFLICT, commit=head, conflicts=conflicts)
         unchanged = f"{head}^{{tree}}"
-        if folded.tree in {unchanged, await self._git.text("rev-parse", unchanged)}:
+        before = self._inner.tree_of(head) or await self._git.text("rev-parse", unchanged)
+        if folded.tree in {unchanged, before}:
             return MergeOutcome(kind=MergeKind.NOTHING, commit=head)
-        commit = await self._commit(folded.tree, (head,), commit_message(subject, trailers), author)
-        # A lock of a git that was killed; under the lock of merges nobody else can hold it.
-        (self._git.cwd / f"{RESULT}.lock").unlink(missing_ok=True)
-        await self._git.output("update-ref", RESULT, commit, head)
+        commit = await self._move(head, folded.tree, commit_message(subject, trailers), author)
         return await self._merged(MergeKind.MERGED, commit)
 
+    async def _move(self, head: str, tree: str, message: str, author: Identity | None) -> str:
+        """Commit a tree on top of the result."""
+        # A lock of a git that was killed; under the lock of merges nobody else can hold it.
+        (self._git.cwd / f"{RESULT}.lock").unlink(missing_ok=True)
+        by = (author.name, author.email) if author else None
+        made = await self._git.in_a_thread(lambda _: self._inner.move(RESULT, head, tree, message, by))
+        if made is None:
+            made = await self._commit(tree, (head,), message, author)
+            await self._git.output("update-ref", RESULT, made, head)
+        return made
+
     async def _merged(self, kind: MergeKind, commit: str) -> MergeOutcome:
-        changes, undoes = await self._changes_of(commit), await self.undoes(commit)
+        changes, undoes = await asyncio.gather(self._changes_of(commit), self.undoes(commit))
         return MergeOutcome(kind=kind, commit=commit, changes=changes, undoes=undoes)
 
     async def set_to(self, commit: str) -> None:
@@ -161,8 +173,8 @@ class ResultBranch:
 
     async def undoes(self, commit: str) -> dict[int, tuple[str, ...]]:
         """By earlier step: the paths that the step of this commit gave back the content they had before that step."""
-        steps = [(step, await self._contents(name)) for name, step in await self._steps_before(commit)]
-        return undone(steps, await self._contents(commit))
+        before, own = await asyncio.gather(self._steps_before(commit), self._contents(commit))
+        return undone([(step, await self._contents(name)) for name, step in before], own)
 
     async def _steps_before(self, commit: str) -> list[tuple[str, int]]:
         """The commits of earlier steps, newest first, with their numbers."""

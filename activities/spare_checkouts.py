@@ -24,7 +24,7 @@ class SpareCheckouts:
     """The spares of one task, below `folder`. All methods block; callers hold the repository's lock."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
 
     def take_in(self, workspace: Path, administration: Path) -> None:
         """Keep the files of a workspace that is closed, where that can be."""
@@ -35,7 +35,7 @@ class SpareCheckouts:
         complete_ns, mode = pristine.stat().st_ctime_ns, stat.S_IMODE(administration.stat().st_mode)
         if not _cleared(workspace, complete_ns, mode):
             return
-        spare = self._folder / secrets.token_hex(8)
+        spare = self.folder / secrets.token_hex(8)
         spare.mkdir(parents=True)
         workspace.rename(spare / _FILES)
         # Last, for a spare without it is none.
@@ -56,12 +56,8 @@ class SpareCheckouts:
             remove_tree(spare)
         return False
 
-    def remove(self) -> None:
-        """Remove them all."""
-        remove_tree(self._folder)
-
     def _all(self) -> list[Path]:
-        return sorted(self._folder.iterdir()) if self._folder.is_dir() else []
+        return sorted(self.folder.iterdir()) if self.folder.is_dir() else []
 
 
 def _cleared(workspace: Path, complete_ns: int, mode: int) -> bool:

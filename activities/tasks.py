@@ -150,8 +150,6 @@ class TaskWork:
             for artifact in wanted:
                 if settings.persist_state or artifact.name.startswith(("report", "integration-report")):
                     await asyncio.to_thread(artifacts.write, artifact)
-        if settings.persist_state and any(artifact.name == "report.md" for artifact in wanted):
-            await asyncio.to_thread(artifacts.write_timeline, request.task_id)
 
     @activity.defn(name="load_progress")
     async def load_progress(self, request: LoadProgress) -> LoadedProgress:
@@ -171,19 +169,31 @@ class TaskWork:
 
     @activity.defn(name="close_task")
     async def close_task(self, request: TaskRef) -> None:
-        """Put the workspaces away; branches and checkpoints stay in the private repository."""
+        """Put the workspaces away and draw the timeline; branches and checkpoints stay in the private repository."""
         folder = self._tasks.folder(request.task_id)
         async with pulse("putting the workspaces away"):
-            workspaces = folder.path / "workspaces"
-            names = sorted(path.name for path in workspaces.iterdir() if path.is_dir()) if workspaces.is_dir() else []
-            for name in names:
-                async with folder.locked(name):
-                    await folder.repository.close_workspace(name)
-            await asyncio.to_thread(remove_tree, folder.downloads)
-            await folder.repository.remove_spares()
+            secrets = await self._credentials.secrets_around(folder.checkout)
+            await asyncio.gather(_put_away(folder), asyncio.to_thread(_draw, folder, secrets))
         progress = await asyncio.to_thread(folder.state.current)
         await tell_end(folder, Closed(str(progress.status.state) if progress is not None else "over"))
         self._tasks.forget(request.task_id)
+
+
+async def _put_away(folder: TaskFolder) -> None:
+    """Close the workspaces, and remove what only they needed."""
+    workspaces = folder.path / "workspaces"
+    names = sorted(path.name for path in workspaces.iterdir() if path.is_dir()) if workspaces.is_dir() else []
+    for name in names:
+        async with folder.locked(name):
+            await folder.repository.close_workspace(name)
+    await asyncio.to_thread(remove_tree, folder.downloads)
+    await folder.repository.remove_spares()
+
+
+def _draw(folder: TaskFolder, secrets: frozenset[str]) -> None:
+    """Draw the timeline, from all that is told of the task."""
+    if folder.record.opened.settings.persist_state:
+        Artifacts(folder.artifacts, secrets).write_timeline(folder.path.name)
 
 
 def _kept(folder: TaskFolder, request: SaveProgress, secrets: frozenset[str]) -> Progress:

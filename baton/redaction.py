@@ -7,7 +7,7 @@ also what no agent may put into the repository (`activities/secret_guard.py`).
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
@@ -175,18 +175,23 @@ def without_secrets(value: S, secrets: Iterable[str] = ()) -> S:
     return value if masked is plain else type(value).model_validate(masked)
 
 
-def texts_of(value: Any) -> Iterator[str]:
+def texts_of(value: Any) -> list[str]:
     """Every text in a JSON value, the keys of objects included."""
-    match value:
-        case str():
-            yield value
-        case list() | tuple():
-            for entry in value:
-                yield from texts_of(entry)
-        case dict():
-            for key, entry in value.items():
-                yield from texts_of(key)
-                yield from texts_of(entry)
+    found: list[str] = []
+    _gather(value, found)
+    return found
+
+
+def _gather(value: Any, found: list[str]) -> None:
+    if isinstance(value, str):
+        found.append(value)
+    elif isinstance(value, dict):
+        for key, entry in value.items():
+            _gather(key, found)
+            _gather(entry, found)
+    elif isinstance(value, list | tuple):
+        for entry in value:
+            _gather(entry, found)
 
 
 def _masked_value(value: Any, secrets: frozenset[str]) -> Any:

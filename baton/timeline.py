@@ -211,4 +211,6 @@ def _duration(value: timedelta) -> str:
 
 def _text(text: str) -> str:
     """Escaped, on one line, without what cannot be shown."""
-    return escape("".join(character if character.isprintable() else " " for character in text))
+    if not text.isprintable():
+        text = "".join(character if character.isprintable() else " " for character in text)
+    return escape(text)

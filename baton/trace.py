@@ -8,7 +8,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from baton.models import Stored
 
@@ -140,8 +140,8 @@ def unended(text: str) -> tuple[TraceLine, ...]:
 
 def _line(row: str) -> TraceLine | None:
     try:
-        line = TraceLine.model_validate(json.loads(row))
-    except (ValueError, ValidationError, RecursionError):
+        line = TraceLine.model_validate_json(row)
+    except ValueError:
         return None
     if line.kind not in KINDS:
         return None

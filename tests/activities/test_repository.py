@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from activities.known_tree import ChangeKind
-from activities.repository import BadRepository, GitError, Identity, MergeKind, PrivateRepository
+from activities.repository import BadRepository, GitError, Identity, MergeKind, PrivateRepository, remove_left
 from activities.survey import survey
 
 ODD_NAMES = (
@@ -414,8 +414,12 @@ async def test_the_files_of_closed_workspaces_are_gone_with_the_spares_also_afte
     again = await private.open_workspace("step-1", base, "step-1")
     assert (again / "a.txt").is_file()
     await private.remove_spares()
+    await private.removed()
     assert not left.parent.exists()
     assert (again / "a.txt").is_file()
+    (left / "deep").mkdir(parents=True)
+    remove_left(left.parents[1])
+    assert not left.parent.exists()
 
 
 async def test_close_removes_the_folder_and_keeps_the_branch_unless_it_is_a_throwaway(opened):
@@ -449,7 +453,7 @@ async def test_a_kill_at_any_point_of_create_and_open_is_made_good_by_the_next_a
     (tmp_path / "facts.json").write_text(facts.model_dump_json())
     script = (
         "import asyncio, os, sys\nfrom pathlib import Path\n"
-        "from activities.repository import PrivateRepository, SourceFacts\n"
+        "from activities.repository import PrivateRepository, remove_left, SourceFacts\n"
         f"facts = SourceFacts.model_validate_json(Path({str(tmp_path / 'facts.json')!r}).read_text())\n"
         f"private = PrivateRepository(Path({str(tmp_path / 'state/task')!r}), os.environ)\n"
         "async def main():\n    print('go', flush=True)\n    await private.create(facts)\n"
