@@ -226,6 +226,9 @@ class Calls:
         away = [change for change in there if change.path in refused_paths]
         changes = [change for change in there if change.path not in refused_paths]
         for change in away:
+            if change.kind is ChangeKind.DELETED:
+                # What may be there is behind a link.
+                continue
             place = workspace / change.name
             if place.is_file() and not place.is_symlink() and place.stat().st_size <= KEPT_BYTES:
                 self.folder.store.put(self.tools.without_secrets(change.path, place.read_bytes()))

@@ -128,6 +128,8 @@ class Git:
         kept |= {"GIT_SSH_COMMAND": "ssh -oBatchMode=yes", "GIT_LITERAL_PATHSPECS": "1"}
         if self.own:
             kept |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_ATTR_NOSYSTEM": "1"}
+            # What a command put in the place of a commit counts for its own git only.
+            kept |= {"GIT_NO_REPLACE_OBJECTS": "1"}
         return kept
 
 

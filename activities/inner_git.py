@@ -181,7 +181,7 @@ class _Rules:
         found = [self._found(folder) for folder in _folders_of(path)]
         if None in found:
             return True
-        return True in found and self._are_converting(path.decode(), content)
+        return True in found and self._are_converting(path, content)
 
     def _found(self, folder: bytes) -> bool | None:
         """Whether a folder has rules; None for such as libgit2 reads otherwise than git."""
@@ -200,8 +200,12 @@ class _Rules:
         is_strange = len(rules) == MOST_BYTES or any(sign in rules for sign in _READ_OTHERWISE)
         return None if is_strange else True
 
-    def _are_converting(self, name: str, content: bytes) -> bool:
-        self._attributes = self._attributes or _workspace(self._checkout)
+    def _are_converting(self, path: bytes, content: bytes) -> bool:
+        self._attributes, name = self._attributes or _workspace(self._checkout), path.decode()
+        removed = (folder + _ATTRIBUTES for folder in _folders_of(path) if not self._found(folder))
+        if any(rules.decode() in self._attributes.index for rules in removed):
+            # An index that stayed behind has them still, and libgit2 asks it.
+            return True
         attributes = {attribute for attribute in _CONVERTING if self._attributes.get_attr(name, attribute)}
         return bool(attributes - _LINE_ENDS) or (bool(attributes) and b"\r" in content)
 

@@ -31,8 +31,8 @@ _KINDS = {b"A": ChangeKind.ADDED, b"D": ChangeKind.DELETED, b"T": ChangeKind.TYP
 class KnownTree:
     """Of one workspace: `found` differs on disk from `commit`, its last checkpoint (None: unknown), but for the paths
     in `unsure`; `changed_since_start` is what differs between the commits `start` and `commit`, but for those in
-    `changed_twice`, which may be as they were. `index` tells the index file that holds the
-    commit `indexed` from any other."""
+    `changed_twice`, which may be as they were: the one has their first change, the other their last. `index` tells the
+    index file that holds the commit `indexed` from any other."""
 
     commit: str = ""
     index: tuple[int, ...] = ()
@@ -42,28 +42,28 @@ class KnownTree:
     unsure: set[bytes] = field(default_factory=set)
     start: str = ""
     changed_since_start: dict[bytes, ChangeKind] = field(default_factory=dict)
-    changed_twice: set[bytes] = field(default_factory=set)
+    changed_twice: dict[bytes, ChangeKind] = field(default_factory=dict)
 
     def wrote(self, paths: Iterable[str]) -> None:
         """These paths, relative to the workspace and without links, may have changed."""
         for path in paths:
-            if os.path.basename(path).startswith(".git"):  # noqa: PTH119 (a path of git, not of this system)
-                # Rules of what is ignored or converted: other files may count now, or count no more.
+            if is_rule(path):
+                # Other files may count now, or count no more.
                 self.anything_changed()
             self.unsure.add(os.fsencode(path))
 
     def anything_changed(self) -> None:
-        """A command ran: any file may have changed, the index too."""
-        self.found, self.index = None, ()
+        """A command ran: any file may have changed. Whether the index did, `index` tells."""
+        self.found = None
 
     def about(self, commit: str) -> None:
         """The last checkpoint is `commit`: what is known of another one is worth nothing."""
         if commit == self.commit:
             return
         self.commit = self.start = commit
-        self.anything_changed()
+        self.found, self.index = None, ()
         self.left_out, self.unsure = {}, set()
-        self.changed_since_start, self.changed_twice = {}, set()
+        self.changed_since_start, self.changed_twice = {}, {}
 
     def named(self) -> list[bytes] | None:
         """The paths that git has to be asked about; None for all."""
@@ -88,12 +88,17 @@ class KnownTree:
     def committed(self, changes: Mapping[bytes, ChangeKind], commit: str) -> None:
         """These of the found changes are in the new checkpoint `commit`."""
         for path, kind in changes.items():
-            if path in self.changed_since_start or path in self.changed_twice:
-                self.changed_twice.add(path)
+            if path in self.changed_since_start:
+                self.changed_twice[path] = kind
             else:
                 self.changed_since_start[path] = kind
         self.found = {path: kind for path, kind in (self.found or {}).items() if path not in changes}
         self.commit = commit
+
+
+def is_rule(path: str) -> bool:
+    """Whether a file says what is ignored or converted."""
+    return os.path.basename(path).startswith(".git")  # noqa: PTH119 (a path of git, not of this system)
 
 
 def parse_raw(output: bytes) -> dict[bytes, ChangeKind]:

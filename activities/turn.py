@@ -8,9 +8,11 @@ for the same response.
 """
 
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
@@ -275,7 +277,7 @@ class Turns:
                 tools.guard.barred_paths,
                 tree,
             )
-            _, commit = await asyncio.gather(storing, checkpoint)
+            commit = await _both(storing, checkpoint)
         else:
             await storing
             if attempt.writes:
@@ -345,6 +347,17 @@ def _outcome(applied: _Applied, seconds: float) -> TurnOutcome:
         asked=facts.asked,
         signs=signs_of(node.response, node.results, seconds),
     )
+
+
+async def _both(storing: Coroutine[Any, Any, object], checkpoint: Coroutine[Any, Any, str]) -> str:
+    """The checkpoint, made beside the storing. When one fails the other is over too: the workspace is given up then."""
+    try:
+        async with asyncio.TaskGroup() as both:
+            both.create_task(storing)
+            made = both.create_task(checkpoint)
+    except BaseExceptionGroup as group:
+        raise group.exceptions[0] from None
+    return made.result()
 
 
 async def _entered(folder: TaskFolder, key: str, value: Stored) -> bytes:

@@ -13,12 +13,13 @@ import re
 import stat
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
 
 from activities.folders import remove_tree
 from activities.git import BlockingGit, Git, GitError, path_text, split
 from activities.inner_git import Checkout, InnerGit
-from activities.known_tree import MOST_NAMED, ChangeKind, KnownTree, contents_before, parse_raw, parse_status
+from activities.known_tree import MOST_NAMED, ChangeKind, KnownTree, contents_before, is_rule, parse_raw, parse_status
 from activities.refs import loose
 from activities.sealed_config import unseal
 from activities.spare_checkouts import remember
@@ -33,6 +34,11 @@ READY_FILE = "baton-ready"
 MOST_COMPARED_BYTES = 16_000_000
 """A larger file counts as changed wherever git says so."""
 _SHA1_DIGITS = 40
+_PLAIN = (b"H ", b"M ")
+"""Of `ls-files -v`: a file that is neither assumed to be unchanged nor skipped, merged or not."""
+_REMOVED_RULES = re.compile(rb"^Removing .*\.gitignore", re.MULTILINE)
+_REFUSED = re.compile(rb"(?:^|[/\\])(?:\.git|git~1)[ .]*(?:\Z|[/\\:])", re.IGNORECASE)
+"""Names that are git's own folder on some file system (`core.protectNTFS`)."""
 _GLOB = re.compile(r"[\\*?\[\]!# ]")
 LARGEST_BYTES = 500_000_000
 """Larger files are not committed: hashing one takes longer than a turn, and hosts of code refuse them."""
@@ -212,31 +218,44 @@ class WorkingTree(Checkout):
         self._remove_stale_locks()
         moving = self._moving(wanted, last)
         await self.git.output("update-ref", "--stdin", stdin=moving)
+        await self.git.in_a_thread(self._have_usable_index)
+        for path in split(await self.git.output("ls-files", "-z", "--others", "--exclude-standard")):
+            if path.rpartition(b"/")[2] == b".gitattributes":
+                # Git would write files as these have it.
+                (self.path / os.fsdecode(path)).unlink(missing_ok=True)
         await self.git.output("read-tree", "--reset", "-u", wanted)
         try:
-            await self.git.output("clean", "-f", "-d", "-q")
+            # A second look finds what only such rules ignored as have gone now.
+            while _REMOVED_RULES.search(await self.git.output("clean", "-f", "-d")):
+                pass
         except GitError:
             # Folders so deep that git cannot name what is in them.
             for name in await self.untracked():
                 await asyncio.to_thread(remove_tree, self.path / name)
+        # Through a link in the place of a folder its files looked as if they were there.
+        await self.git.output("checkout-index", "--all", "--force", "--index", "--quiet")
 
     async def restore(self, changes: Iterable[Change], tree: KnownTree | None = None) -> None:
         """Take these changes back: files as the last checkpoint has them, new ones gone."""
         tree = tree or KnownTree()
         await self._synchronise_index(tree)
-        known = b""
-        for change in changes:
+        back = {change.raw: change for change in changes}
+        beyond = {*self._beyond_links([*back])}
+        for raw, change in back.items():
             place = self.path / change.name
-            if place.is_dir() and not place.is_symlink():
-                remove_tree(place)
+            # Git counts as removed what now is behind a link; what is there is not ours.
+            if raw not in beyond:
+                if place.is_dir() and not place.is_symlink():
+                    remove_tree(place)
+                    tree.found = None
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    place.unlink()
+            if is_rule(change.name) or (tree.found and any(folder in tree.found for folder in _folders_above(raw))):
                 tree.found = None
-            place.unlink(missing_ok=True)
             if tree.found is not None:
-                tree.found.pop(change.raw, None)
-            if change.kind is not ChangeKind.ADDED:
-                known += change.raw + b"\0"
-        if known:
-            await self.git.output("checkout-index", "-f", "-z", "--stdin", stdin=known)
+                tree.found.pop(raw, None)
+        if known := [raw for raw, change in back.items() if change.kind is not ChangeKind.ADDED]:
+            await self.git.output("checkout-index", "-f", "-z", "--stdin", stdin=_lines(known))
 
     async def _synchronise_index(self, tree: KnownTree) -> None:
         """Have the index hold the last checkpoint, and HEAD name it; it is what is known of the tree from now on."""
@@ -246,7 +265,7 @@ class WorkingTree(Checkout):
         is_foreign = not tree.index or tree.index != self._index()
         if is_foreign:
             tree.found = None
-        if is_foreign or tree.indexed != tree.commit:
+        if is_foreign or tree.indexed != tree.commit or not self._is_head(tree.commit):
             await self.git.in_a_thread(
                 lambda git: self._have_indexed(git, tree.commit, None if is_foreign else tree.indexed)
             )
@@ -255,10 +274,20 @@ class WorkingTree(Checkout):
     def _have_indexed(self, git: BlockingGit, commit: str, before: str | None) -> None:
         """`before`: what the index surely holds."""
         if before is None or not self.inner.settle(self, before, commit):
+            self._have_usable_index(git)
             # Keeps what git knows of unchanged files, so that they are not read again.
             git.output("read-tree", "--reset", commit)
             if not self._is_head(commit):
                 git.output("update-ref", "--stdin", stdin=self._moving(commit, commit))
+
+    def _have_usable_index(self, git: BlockingGit) -> None:
+        """No index is better than one that git cannot read, or where files are marked as not to be looked at."""
+        try:
+            marked = [entry for entry in split(git.output("ls-files", "-v", "-z")) if not entry.startswith(_PLAIN)]
+        except GitError:
+            marked = [b""]
+        if marked:
+            (self.administration / "index").unlink(missing_ok=True)
 
     def _is_head(self, commit: str) -> bool:
         """Whether HEAD names this commit; where it does, the index was brought there too."""
@@ -335,31 +364,41 @@ class WorkingTree(Checkout):
         """Have it known what differs from `start`."""
         if tree.start != start:
             raw = await self.git.output("diff-tree", "-r", *_RAW, start, tree.commit, "--")
-            tree.start, tree.changed_since_start, tree.changed_twice = start, parse_raw(raw), set()
+            tree.start, tree.changed_since_start, tree.changed_twice = start, parse_raw(raw), {}
 
     async def _since(self, start: str, found: Mapping[bytes, ChangeKind], tree: KnownTree) -> dict[bytes, ChangeKind]:
         """What differs on disk from an earlier commit, given what differs from the last checkpoint."""
         await self._begin(start, tree)
-        # Changed before the last checkpoint and after it: perhaps as it was at first.
-        twice = tree.changed_twice | {path for path in found if path in tree.changed_since_start}
         differing = {**tree.changed_since_start, **found}
-        if twice:
-            now = await self._now(start, twice, tree)
-            differing = {path: kind for path, kind in differing.items() if path not in twice}
-            differing |= {path: kind for path, kind in now.items() if path in twice}
-            # Deleted since then, and there again.
-            differing |= {path: ChangeKind.MODIFIED for path in twice if found.get(path) is ChangeKind.ADDED}
+        # Changed before the last checkpoint and after it: perhaps as it was at first.
+        there: set[bytes] = set()
+        for path in tree.changed_twice.keys() | (found.keys() & tree.changed_since_start.keys()):
+            now = found.get(path) or tree.changed_twice.get(path)
+            if tree.changed_since_start[path] is ChangeKind.ADDED:
+                differing[path] = ChangeKind.ADDED
+                if now is ChangeKind.DELETED:
+                    del differing[path]
+            elif now is ChangeKind.DELETED:
+                differing[path] = ChangeKind.DELETED
+            else:
+                there.add(path)
+        if there:
+            differing = {path: kind for path, kind in differing.items() if path not in there}
+            differing |= await self._now(start, there, tree)
         return {path: kind for path, kind in differing.items() if path not in tree.left_out}
 
     async def _now(self, start: str, paths: AbstractSet[bytes], tree: KnownTree) -> dict[bytes, ChangeKind]:
-        """What differs on disk from an earlier commit; of other paths than these it may say it too."""
+        """Which of these paths, which are on disk and in an earlier commit, differ from it."""
         sure = await asyncio.to_thread(self.inner.compared, self, start, paths)
         found = {path: ChangeKind.MODIFIED for path, differs in sure.items() if differs}
         if left := sorted(paths - sure.keys()):
             await self._synchronise_index(tree)
             named = left if len(left) <= MOST_NAMED else []
-            raw = await self.git.output("diff", *_RAW, start, "--", *map(os.fsdecode, named))
-            found |= {path: kind for path, kind in parse_raw(raw).items() if path not in sure}
+            told = parse_raw(await self.git.output("diff", *_RAW, start, "--", *map(os.fsdecode, named)))
+            for path in told.keys() & set(left):
+                # The index lacks it: removed since then, and there again.
+                is_again = told[path] is ChangeKind.DELETED
+                found[path] = ChangeKind.MODIFIED if is_again else told[path]
         return found
 
     def _why_not(self, path: bytes, kind: ChangeKind) -> str | None:
@@ -367,6 +406,8 @@ class WorkingTree(Checkout):
             return None
         if path.endswith(b"/"):
             return "a git repository of its own"
+        if _REFUSED.search(path):
+            return "a name that git refuses"
         place = os.path.join(os.fsencode(self.path), path)  # noqa: PTH118 (bytes: names need not be UTF-8)
         try:
             found = os.lstat(place)
@@ -388,6 +429,8 @@ class WorkingTree(Checkout):
         return sorted(path for path in paths if links.intersection(_folders_above(path))) if links else []
 
     def _why_not_link(self, place: bytes) -> str | None:
+        if os.path.basename(place).lower() == b".gitmodules":  # noqa: PTH119
+            return "a link that git refuses"
         if os.readlink(place).startswith(b"/"):  # noqa: PTH115
             return "a link to an absolute path"
         root = os.path.realpath(os.fsencode(self.path))

@@ -1,16 +1,13 @@
 """What is asked inside this process is what git itself would say, and what is not sure is left to git."""
 
-import os
-import subprocess
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from place_bench import REF, TRAILERS, git, place
 
-from activities.inner_git import Checkout, InnerGit
+from activities.inner_git import InnerGit
 from activities.known_tree import ChangeKind, KnownTree
-from activities.repository import PrivateRepository
 
 ATTRIBUTES = """\
 *.auto text=auto
@@ -25,8 +22,6 @@ ATTRIBUTES = """\
 """
 QUOTED = '"a b.txt" text eol=crlf\n'
 GLOBAL = "*.txt text eol=crlf\n*.upper filter=upper\n"
-TRAILERS = {"Baton-Turn": "1"}
-REF = "refs/heads/step-1"
 
 
 @dataclass(frozen=True)
@@ -57,59 +52,6 @@ CASES = [
     Case("cr.macro", sure=False, after=b"after\r\n"),
     Case("one.off", sure=True),
 ]
-
-
-def git(folder: Path, *arguments: str, index: Path | None = None) -> bytes:
-    environment = {"PATH": os.environ["PATH"], "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
-    if index is not None:
-        environment["GIT_INDEX_FILE"] = str(index)
-    command = ["git", "-C", str(folder), *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, check=True).stdout
-
-
-Make = Callable[..., "Place"]
-
-
-@dataclass(frozen=True)
-class Place:
-    """A private repository with a workspace."""
-
-    repository: PrivateRepository
-    workspace: Path
-
-    @property
-    def checkout(self) -> Checkout:
-        return Checkout(self.workspace, self.repository.path / "worktrees" / "step-1")
-
-    def compared(self, *paths: bytes) -> dict[bytes, bool]:
-        """The files as against the last checkpoint."""
-        last = git(self.repository.path, "rev-parse", REF).decode().strip()
-        return InnerGit(self.repository.path).compared(self.checkout, last, paths)
-
-    def commit(self, parent: str, changes: dict[bytes, ChangeKind], ref: str = REF) -> str | None:
-        return InnerGit(self.repository.path).commit(self.checkout, ref, parent, changes, "turn\n")
-
-    async def known(self) -> KnownTree:
-        """What is known after a look at all of it."""
-        tree = KnownTree()
-        assert await self.repository.changed_paths(self.workspace, tree=tree) == []
-        return tree
-
-
-async def place(folder: Path, files: dict[str, bytes], *init: str) -> Place:
-    source = folder / "source"
-    for name, content in files.items():
-        (source / name).parent.mkdir(parents=True, exist_ok=True)
-        (source / name).write_bytes(content)
-    git(source, "init", "-q", *init)
-    git(source, "config", "user.name", "Ada")
-    git(source, "config", "user.email", "ada@example.org")
-    git(source, "add", "-A")
-    git(source, "commit", "-qm", "as it was")
-    repository = PrivateRepository(folder / "task", {"PATH": os.environ["PATH"], "HOME": str(folder)})
-    facts = await repository.inspect(str(source))
-    await repository.create(facts)
-    return Place(repository, await repository.open_workspace("step-1", facts.base_commit, "step-1"))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

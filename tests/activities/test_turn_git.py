@@ -79,12 +79,22 @@ async def test_a_turn_with_a_command_looks_at_everything_once(make_bench: MakeBe
     bench, agent = await begun(make_bench, does(call("bash", command=command), DONE))
     asked()
     await agent.turn()
-    assert asked() == ["read-tree", "status", "checkout-index"]
+    assert asked() == ["ls-files", "read-tree", "status", "checkout-index"]
     changed = git(
         bench.folder.repository.path, "diff", "--name-status", agent.assignment.start_commit, agent.state.commit
     )
     assert changed.split() == ["A", "made.txt", "M", "src/a.py"]
     assert (agent.workspace / "docs/guide.md").exists()
+
+
+async def test_an_index_that_a_command_left_alone_is_still_known(make_bench: MakeBench, asked: Calls) -> None:
+    again = does(call("bash", command="echo x >> src/a.py"))
+    _, agent = await begun(make_bench, again, again)
+    await agent.turn()
+    asked()
+    outcome = await agent.turn()
+    assert asked() == ["status"]
+    assert git(agent.workspace, "show", f"{outcome.commit}:src/a.py") == "A = 1\nx\nx"
 
 
 async def test_an_item_that_is_as_it_was_is_no_change(make_bench: MakeBench, asked: Calls) -> None:
