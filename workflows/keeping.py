@@ -1,11 +1,12 @@
 """Keeping the progress of a task: after every merge and at the turn of a phase this host is told what is new.
 
-Saves go one by one, each adding to the one before; where the host knows another state (a reset brought the task back
-to an earlier point, or the file was lost) it is told the whole.
+Saves go one by one, each adding to the one before, and what waits for one goes together; where the host knows another
+state (a reset brought the task back to an earlier point, or the file was lost) it is told the whole.
 """
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError
@@ -18,6 +19,15 @@ with workflow.unsafe.imports_passed_through():
     from baton.progress import Progress, SaveProgress, added
     from workflows import policies
     from workflows.failures import type_of
+    from workflows.versions import SAVED_TOGETHER
+
+
+@dataclass(eq=False)
+class _Wanted:
+    """Files that are to be written with the next save."""
+
+    artifacts: tuple[Artifact, ...]
+    written: bool = False
 
 
 class Keeping:
@@ -28,6 +38,7 @@ class Keeping:
         self._progress = progress
         self._told: Progress | None = None
         self._lock = asyncio.Lock()
+        self._waiting: list[_Wanted] = []
         self.host_queue = ""
 
     @property
@@ -49,16 +60,36 @@ class Keeping:
         if not with_progress:
             await self._write(artifacts, None)
             return
+        wanted = _Wanted(artifacts)
+        self._waiting.append(wanted)
         async with self._lock:
-            number = int(self.revision.rpartition("-")[2] or 0) + 1
-            now = self._progress().model_copy(update={"revision": f"{workflow.info().run_id[:8]}-{number}"})
-            try:
-                await self._write(artifacts, added(self._told, now) if self._told is not None else now, for_next_run)
-            except ActivityError as error:
-                if type_of(error) != OTHER_REVISION:
-                    raise
-                await self._write(artifacts, now, for_next_run)
-            self._told = now
+            if not wanted.written:
+                await self._save_with_others(wanted, for_next_run)
+
+    async def _save_with_others(self, wanted: _Wanted, for_next_run: bool) -> None:
+        """One save for all that wait for it by now, so that a task with many merges in a row is not behind them."""
+        together = [wanted]
+        if len(self._waiting) > 1 and not for_next_run and workflow.patched(SAVED_TOGETHER):
+            together = list(self._waiting)
+        try:
+            await self._save(tuple(artifact for one in together for artifact in one.artifacts), for_next_run)
+        except BaseException:
+            self._waiting.remove(wanted)
+            raise
+        for one in together:
+            one.written = True
+            self._waiting.remove(one)
+
+    async def _save(self, artifacts: tuple[Artifact, ...], for_next_run: bool) -> None:
+        number = int(self.revision.rpartition("-")[2] or 0) + 1
+        now = self._progress().model_copy(update={"revision": f"{workflow.info().run_id[:8]}-{number}"})
+        try:
+            await self._write(artifacts, added(self._told, now) if self._told is not None else now, for_next_run)
+        except ActivityError as error:
+            if type_of(error) != OTHER_REVISION:
+                raise
+            await self._write(artifacts, now, for_next_run)
+        self._told = now
 
     def is_up_to_date(self) -> bool:
         """Whether nothing happened since the host was told; only the clock may have moved."""

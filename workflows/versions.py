@@ -53,3 +53,6 @@ TOLD_ASIDE = "told-aside"
 
 LEFT_BEHIND = "left-behind"
 """What an earlier start of a task left and does not merge is settled when its step's turn comes."""
+
+SAVED_TOGETHER = "saved-together"
+"""What waits to be written is written with the next save, all of it."""

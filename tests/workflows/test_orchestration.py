@@ -112,6 +112,9 @@ class Files:
         self.merged: list[int | None] = []
         self.block = asyncio.Event()
         self.block.set()
+        self.saves: list[list[str]] = []
+        self.saving = asyncio.Event()
+        self.saving.set()
         self.conflicts: dict[int, tuple[str, ...]] = {}
         self.branches: list[tuple[str, ...]] = []
         self.broken: set[str] = set()
@@ -199,6 +202,9 @@ class Files:
     @activity.defn(name="write_artifacts")
     async def write_artifacts(self, request: SaveProgress) -> None:
         artifacts = request.artifacts
+        self.saves.append([artifact.name for artifact in artifacts])
+        if any(name.startswith("results/") for name in self.saves[-1]):
+            await self.saving.wait()
         if request.progress is not None:
             self.progress = after(self.progress, request.progress)
             artifacts += progress_artifacts(self.progress)
@@ -441,6 +447,25 @@ async def test_agents_are_cancelled_in_the_order_of_their_steps(bench: Start) ->
         told = [event.request_cancel_external_workflow_execution_initiated_event_attributes for event in history.events]
         names = [one_told.workflow_execution.workflow_id for one_told in told if one_told.namespace]
         assert names[:8] == [f"{handle.id}/step-{number}" for number in numbers]
+        await Replayer(workflows=[OrchestrationWorkflow], data_converter=pydantic_data_converter).replay_workflow(
+            history
+        )
+
+
+async def test_what_waits_for_a_save_is_written_with_the_next_one(bench: Start) -> None:
+    numbers = range(1, 6)
+    plan = parallel(*(step(number, items=(f"{number}.py",)) for number in numbers))
+    async with bench(scripted(plan), {"maxParallelAgents": 5, "maxAgents": 20}) as one:
+        one.files.saving.clear()
+        handle = await one.start()
+        await one.status(handle, lambda s: all(step.state == "ok" for step in s.steps) and len(s.steps) == 5)
+        one.files.saving.set()
+        await handle.result()
+        saves = [save for save in one.files.saves if any(name.startswith("results/") for name in save)]
+        assert [len(save) for save in saves] == [1, 4]
+        assert sorted(name for save in saves for name in save) == [f"results/{number}.yaml" for number in numbers]
+        assert set(one.files.written["state.json"]["results"]) == {str(number) for number in numbers}
+        history = await handle.fetch_history()
         await Replayer(workflows=[OrchestrationWorkflow], data_converter=pydantic_data_converter).replay_workflow(
             history
         )
