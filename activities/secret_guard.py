@@ -125,9 +125,13 @@ class SecretGuard:
 
     async def barred_paths(self, paths: Iterable[str]) -> list[str]:
         """Those of these files of the workspace that hold, or are named by, what must not be committed."""
-        await self.learn()
-        held = await asyncio.to_thread(lambda: {path: self._secrets_of(path) for path in paths})
+        held = await asyncio.to_thread(self._held_by, paths)
         return [path for path, secrets in held.items() if await self.barred(path, secrets)]
+
+    def _held_by(self, paths: Iterable[str]) -> dict[str, frozenset[str]]:
+        if self._unread:
+            self._learn()
+        return {path: self._secrets_of(path) for path in paths}
 
     def _secrets_of(self, path: str) -> frozenset[str]:
         place = self._root / path

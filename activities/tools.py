@@ -45,7 +45,8 @@ class Tools:
     `git` is the command that reads the workspace's repository; give it an explicit `--git-dir`, for a model's command
     may have rewritten the workspace's `.git` file. `sandbox` wraps commands; without one and unless `sandbox_mode` is
     `off`, only gate commands and what the permissions allow runs. What `guard` knows as secret is masked in every
-    result and gets into no file. `submodules`: paths in which file tools write nothing.
+    result and gets into no file. `submodules`: paths in which file tools write nothing. `for_commands` gives the
+    environment of commands, where it is another one; it may look at the disk.
     """
 
     def __init__(
@@ -66,12 +67,13 @@ class Tools:
         guard: SecretGuard | None = None,
         outputs: Outputs | None = None,
         submodules: Callable[[], Awaitable[frozenset[str]]] | None = None,
+        for_commands: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
         self._root = workspace
         self._files = Workspace(workspace)
         self._ownership = ownership
         self._permissions = permissions
-        self._environment = environment
+        self._for_commands = for_commands or (lambda: environment)
         self._available = [name for name in available if name in WORKSPACE_TOOLS]
         self._sandbox = sandbox
         gates = frozenset(command.strip() for command in gate_commands)
@@ -194,7 +196,7 @@ class Tools:
         result = await commands.run(
             call.command,
             cwd=self._root,
-            environment=self._environment,
+            environment=await asyncio.to_thread(self._for_commands),
             time_limit=limit,
             output_limit_bytes=OUTPUT_LIMIT_BYTES,
             on_start=self._on_start,
