@@ -385,7 +385,7 @@ class WorkingTree(Checkout):
         if there:
             differing = {path: kind for path, kind in differing.items() if path not in there}
             differing |= await self._now(start, there, tree)
-        return {path: kind for path, kind in differing.items() if path not in tree.left_out}
+        return differing
 
     async def _now(self, start: str, paths: AbstractSet[bytes], tree: KnownTree) -> dict[bytes, ChangeKind]:
         """Which of these paths, which are on disk and in an earlier commit, differ from it."""

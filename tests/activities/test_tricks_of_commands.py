@@ -191,6 +191,23 @@ async def test_a_file_that_went_and_came_again_is_what_it_is(tmp_path: Path) -> 
     assert await turn(a="before\n", x="before\n") == {".gitignore": ChangeKind.ADDED, "x.log": ChangeKind.DELETED}
 
 
+async def test_what_is_left_out_now_differs_as_the_last_checkpoint_has_it(tmp_path: Path) -> None:
+    there = await place(tmp_path, {"a.txt": b"before\n", "b.txt": b"before\n"})
+    tree, root = await there.known(), there.workspace
+    start = tree.commit
+    (root / "a.txt").write_text("after\n")
+    tree.wrote(["a.txt"])
+    await there.repository.checkpoint(root, "turn", TRAILERS, tree=tree)
+    for name in ("a.txt", "b.txt"):
+        (root / name).unlink()
+        (root / name).symlink_to("/etc/passwd")
+    tree.anything_changed()
+    assert await since(there, start, tree) == {"a.txt": ChangeKind.MODIFIED}
+    commit = await there.repository.checkpoint(root, "turn", TRAILERS, tree=tree)
+    assert plain_git(root, "show", f"{commit}:a.txt") == b"after\n"
+    assert await since(there, start, KnownTree()) == {"a.txt": ChangeKind.MODIFIED}
+
+
 async def test_rules_that_the_index_still_has_do_not_count(tmp_path: Path) -> None:
     files = {".gitattributes": b"*.ids ident\n", "sub/.gitattributes": b"*.ids -ident\n", "sub/x.ids": b"before\n"}
     there = await place(tmp_path, files)
