@@ -22,6 +22,7 @@ from activities.pulse import Pulse
 from activities.secret_guard import remark as remark_on_secrets
 from activities.task_folder import TaskFolder
 from activities.text_files import count_lines
+from activities.tool_result import ToolResult
 from activities.tools import Tools
 from activities.trace import TurnTrace
 from activities.working_tree import Change
@@ -151,12 +152,9 @@ class Calls:
     async def _run_tool(self, call: ToolCall, arguments: BaseModel, work: Work) -> None:
         if call.name not in READING_TOOLS:
             work.changed = None
-        if call.name == "bash":
-            await self.folder.repository.settle(self.folder.workspace(self.request.workspace), self.tree)
-            self.tree.anything_changed()
-            if await self.tools.submodules():
-                work.command_began = submodule_writes.now(self.folder.workspace(self.request.workspace))
-        result = await self.tools.call(call.name, call.input)
+        result = await (
+            self._run_command(call, work) if call.name == "bash" else self.tools.call(call.name, call.input)
+        )
         self.tree.wrote(result.changed_paths)
         work.noted["refused"] = result.refused
         if result.whole is not None:
@@ -165,6 +163,17 @@ class Calls:
             read=result.read_paths, written=result.changed_paths, current_item=_item_of(arguments, work.so_far)
         )
         work.answer(call, result.content, is_error=result.is_error, facts=facts)
+
+    async def _run_command(self, call: ToolCall, work: Work) -> ToolResult:
+        repository, workspace = self.folder.repository, self.folder.workspace(self.request.workspace)
+        last = await repository.last_checkpoint(workspace)
+        await repository.settle(workspace, self.tree)
+        self.tree.anything_changed()
+        if await self.tools.submodules():
+            work.command_began = submodule_writes.now(workspace)
+        result = await self.tools.call(call.name, call.input)
+        await repository.hold(workspace, last)
+        return result
 
     def _faulty(self, call: ToolCall) -> TurnFacts:
         """A submission that cannot be read counts against its bound; a hand-off ends the agent all the same."""

@@ -216,6 +216,10 @@ class PrivateRepository:
         """Have git in the workspace find everything at the last checkpoint, for a command that calls it."""
         await self._tree(workspace).settle(tree)
 
+    async def hold(self, workspace: Path, commit: str) -> None:
+        """Have this still be the last checkpoint after a command, which may have moved the branch."""
+        await self._tree(workspace).hold(commit)
+
     async def is_clean(self, workspace: Path, commit: str, tree: KnownTree) -> bool:
         """Whether it is known that the workspace stands at this checkpoint, and a look at all of it finds no more.
 

@@ -222,6 +222,7 @@ class _Run:
         """Why the command failed, with the end of its output; empty when it did not."""
         if self.since is None:
             self.since = submodule_writes.now(self.workspace)
+        last = await self.folder.repository.last_checkpoint(self.workspace)
         done = await commands.run(
             command,
             cwd=self.workspace,
@@ -230,6 +231,7 @@ class _Run:
             on_start=self.lock.remember,
             sandbox=self.sandbox,
         )
+        await self.folder.repository.hold(self.workspace, last)
         if not done.timed_out and done.exit_code == 0:
             return ""
         how = f"time limit of {COMMAND_LIMIT} reached" if done.timed_out else f"exit code {done.exit_code}"

@@ -210,6 +210,15 @@ class WorkingTree(Checkout):
         if not self._is_head(await self.last()):
             await self._synchronise_index(tree)
 
+    async def hold(self, commit: str) -> None:
+        """Have this still be the last checkpoint, whatever a command that knows the ref's name did to it."""
+        place = self.administration.parents[1] / self.ref
+        if loose(self.administration.parents[1], self.ref) == commit and not place.is_symlink():
+            return
+        self._remove_stale_lock_of_ref()
+        moving = f"option no-deref\nupdate {self.ref} {commit}\n".encode()
+        await self.git.output("update-ref", "--stdin", stdin=moving)
+
     async def reset(self, commit: str | None = None) -> None:
         """Bring tracked and unignored files back to `commit` (the last checkpoint when absent); ignored files stay."""
         last = await self.last()

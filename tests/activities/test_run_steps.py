@@ -144,6 +144,13 @@ async def test_files_of_others_are_as_they_were(work: Work) -> None:
     assert (work.content(told, "plain.txt"), work.content(told, "made.log")) == (b"new\n", b"made\n")
 
 
+async def test_a_command_that_commits_on_the_branch_hides_nothing(work: Work) -> None:
+    await work.create()
+    who = "-c user.name=m -c user.email=m@x"
+    told = await work.run(f"git checkout -q step-1; echo x > other.txt; git add -A; git {who} commit -qm x", "a.txt")
+    assert any("other.txt" in remark for remark in told.remarks)
+
+
 async def test_one_command_for_all(work: Work) -> None:
     await work.create()
     told = await work.run("echo new > plain.txt", "plain.txt", "done.txt")

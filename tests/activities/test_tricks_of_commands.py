@@ -54,6 +54,24 @@ async def test_what_stands_in_the_place_of_a_commit_is_no_commit(make_bench: Mak
     assert (agent.workspace / "docs/guide.md").read_text() == "# Guide\n"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git checkout -q step-2; echo spoiled > docs/guide.md; git commit -qam x",
+        "echo spoiled > docs/guide.md; git commit -qam x; git update-ref refs/heads/step-2 HEAD",
+        "echo spoiled > docs/guide.md; git checkout -qb x; git commit -qam x; git symbolic-ref refs/heads/step-2 HEAD",
+        "echo spoiled > docs/guide.md; git branch -D step-2; git pack-refs --all",
+    ],
+)
+async def test_a_branch_that_a_command_moved_is_no_checkpoint(make_bench: MakeBench, command: str) -> None:
+    who = "; ".join(f"export GIT_{role}_NAME=m GIT_{role}_EMAIL=m@x" for role in ("AUTHOR", "COMMITTER"))
+    bench, agent = await after_command(make_bench, f"{who}; {command}; echo 1 >> src/a.py")
+    assert changed(agent) == ["M", "src/a.py"]
+    assert (agent.workspace / "docs/guide.md").read_text() == "# Guide\n"
+    assert agent.commits() == ["executor-2-converter · turn 1"]
+    assert await bench.folder.repository.last_checkpoint(agent.workspace) == agent.state.commit
+
+
 async def test_a_folder_of_others_that_became_a_link_is_put_back_and_nothing_behind_it_touched(
     make_bench: MakeBench, tmp_path: Path
 ) -> None:
