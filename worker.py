@@ -37,6 +37,7 @@ from activities.model_client import ModelClient
 from activities.notifying import Notifying
 from activities.opening import Opening
 from activities.quota import Gate, Pauses
+from activities.repository import remove_left
 from activities.routing import Routing
 from activities.run_steps import RunSteps
 from activities.running import RunningActivities
@@ -51,7 +52,7 @@ from activities.task_folder import Tasks
 from activities.tasks import TaskWork
 from activities.telemetry_wanted import is_wanted, saved_headers
 from activities.turn import Turns
-from baton.layout import payloads_folder
+from baton.layout import payloads_folder, tasks_folder
 from baton.names import TASK_QUEUE
 from workflows.agent import AgentWorkflow
 from workflows.orchestration import OrchestrationWorkflow
@@ -152,9 +153,11 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
     async with common, host:
         if arguments.ready_file is not None:
             arguments.ready_file.write_text(str(os.getpid()), encoding="utf-8")
+        tidying = asyncio.create_task(asyncio.to_thread(remove_left, tasks_folder(state)))
         watching = asyncio.create_task(closed_tasks.watch())
         await stopping.wait((common, host), running)
         watching.cancel()
+        tidying.cancel()
     if telemetry is not None:
         await telemetry.end()
 

@@ -15,7 +15,6 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowQueryFail
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.artifacts import Artifacts
-from activities.repository import remove_left
 from activities.task_folder import TaskFolder, Tasks, UnknownTaskError
 from activities.task_telemetry import Closed, task_ended
 from activities.telemetry import delivered
@@ -71,8 +70,7 @@ class ClosedTasks:
         self._forgotten = f"forgotten-{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
 
     async def watch(self) -> None:
-        """Look for as long as the worker runs; first remove what a worker that was killed left half removed."""
-        await asyncio.to_thread(self._tidy)
+        """Look for as long as the worker runs."""
         while True:
             await self.look()
             await asyncio.sleep(INTERVAL_SECONDS)
@@ -106,10 +104,6 @@ class ClosedTasks:
         if folder.artifacts.is_dir() and folder.record.opened.settings.persist_state:
             await asyncio.to_thread(Artifacts(folder.artifacts).write_timeline, task_id)
 
-    def _tidy(self) -> None:
-        for path in self._folders.iterdir() if self._folders.is_dir() else ():
-            remove_left(path)
-
     def _unsettled(self) -> list[TaskFolder]:
         """Tasks of which it is not settled here that they are over."""
         found = sorted(self._folders.iterdir()) if self._folders.is_dir() else []
@@ -133,7 +127,7 @@ class ClosedTasks:
         try:
             handle = self._client.get_workflow_handle(folder.path.name)
             found: TaskStatus = await handle.query("status", result_type=TaskStatus, rpc_timeout=ANSWER_LIMIT)
-        except (RPCError, WorkflowQueryFailedError):
+        except (RPCError, WorkflowQueryFailedError, ValueError):
             return None
         return found
 

@@ -58,8 +58,9 @@ def _emptied(folder: int, top: int, number: int) -> list[str]:
     return moved
 
 
-def _remove_read_only(function: Callable[..., object], path: str, _error: object) -> None:
-    """Package caches and tests leave folders without write permission: give it, and try again."""
+def _remove_read_only(_function: Callable[..., object], path: str, _error: object) -> None:
+    """Package caches and tests leave folders without write permission: give it, and try again. What somebody else
+    removed in between is gone."""
     with suppress(FileNotFoundError):
         for place in (Path(path).parent, Path(path)):
             if not place.is_symlink() and place.is_dir():
@@ -67,4 +68,4 @@ def _remove_read_only(function: Callable[..., object], path: str, _error: object
         if Path(path).is_dir() and not Path(path).is_symlink():
             shutil.rmtree(path)
         else:
-            function(path)
+            Path(path).unlink()

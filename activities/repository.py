@@ -6,6 +6,7 @@ method may be killed at any point and called again. The user's repository is tou
 """
 
 import asyncio
+import logging
 import os
 import re
 import secrets
@@ -51,6 +52,8 @@ __all__ = [
     "SourceFacts",
 ]
 
+logger = logging.getLogger("baton.repository")
+
 THROWAWAY = "refs/baton/workspaces"
 GONE = "gone"
 """In the task's folder: workspaces that are closed, while their files are removed."""
@@ -60,9 +63,18 @@ TREES_KEPT = 64
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def remove_left(task_directory: Path) -> None:
-    """Remove what a process that is gone left of closed workspaces."""
-    remove_tree(task_directory / GONE)
+def remove_left(tasks: Path) -> None:
+    """Remove what processes that are gone left of closed workspaces, in the folders of all tasks below `tasks`."""
+    for directory in tasks.iterdir() if tasks.is_dir() else ():
+        _remove(directory / GONE)
+
+
+def _remove(path: Path) -> None:
+    """What cannot be removed costs nothing but its room, and is told."""
+    try:
+        remove_tree(path)
+    except OSError:
+        logger.exception("the files of a closed workspace cannot be removed: %s", path)
 
 
 class PrivateRepository:
@@ -142,12 +154,6 @@ class PrivateRepository:
         """Have what is kept of closed workspaces gone, too: its files are removed while others go on."""
         async with self._lock():
             self._remove_aside(self._spares.folder)
-        # What a killed process left there goes with it.
-        self._remove_later(self._directory / GONE)
-
-    async def removed(self) -> None:
-        """Wait until the files of closed workspaces are gone."""
-        await asyncio.gather(*self._removals)
 
     async def checkpoint(
         self,
@@ -421,17 +427,14 @@ class PrivateRepository:
 
     def _remove_aside(self, path: Path) -> None:
         """Have a folder gone at once, and its files removed while others go on: thousands of them take long. What a
-        process that is killed leaves of them goes with the spares, or when a worker starts (`remove_left`)."""
+        process that is killed leaves of them goes when a worker starts (`remove_left`)."""
         gone = self._directory / GONE / secrets.token_hex(8)
         gone.parent.mkdir(exist_ok=True)
         with suppress(FileNotFoundError):
             path.rename(gone)
-            self._remove_later(gone)
-
-    def _remove_later(self, path: Path) -> None:
-        removal = asyncio.create_task(asyncio.to_thread(remove_tree, path))
-        self._removals.add(removal)
-        removal.add_done_callback(self._removals.discard)
+            removal = asyncio.create_task(asyncio.to_thread(_remove, gone))
+            self._removals.add(removal)
+            removal.add_done_callback(self._removals.discard)
 
     async def _discard(self, path: Path) -> None:
         await asyncio.to_thread(remove_tree, path)

@@ -19,6 +19,7 @@ from activities.opening import BadInputError
 from activities.pulse import pulse
 from activities.salvage import salvage
 from activities.sandbox import Sandbox
+from activities.side_by_side import side_by_side
 from activities.task_folder import TaskFolder, Tasks, sandbox_for
 from activities.task_telemetry import Closed
 from activities.telemetry import delivered
@@ -173,7 +174,7 @@ class TaskWork:
         folder = self._tasks.folder(request.task_id)
         async with pulse("putting the workspaces away"):
             secrets = await self._credentials.secrets_around(folder.checkout)
-            await asyncio.gather(_put_away(folder), asyncio.to_thread(_draw, folder, secrets))
+            await side_by_side(_put_away(folder), asyncio.to_thread(_draw, folder, secrets))
         progress = await asyncio.to_thread(folder.state.current)
         await tell_end(folder, Closed(str(progress.status.state) if progress is not None else "over"))
         self._tasks.forget(request.task_id)
@@ -191,8 +192,8 @@ async def _put_away(folder: TaskFolder) -> None:
 
 
 def _draw(folder: TaskFolder, secrets: frozenset[str]) -> None:
-    """Draw the timeline, from all that is told of the task."""
-    if folder.record.opened.settings.persist_state:
+    """Draw the timeline, from what is told of the task so far."""
+    if folder.record.opened.settings.persist_state and folder.artifacts.is_dir():
         Artifacts(folder.artifacts, secrets).write_timeline(folder.path.name)
 
 

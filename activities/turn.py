@@ -8,11 +8,9 @@ for the same response.
 """
 
 import asyncio
-from collections.abc import Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
@@ -29,6 +27,7 @@ from activities.predecessor import Predecessor
 from activities.prompts import notice_text
 from activities.pulse import MODEL, Pulse, pulse
 from activities.sandbox import Sandbox
+from activities.side_by_side import side_by_side
 from activities.store import LostBlobError, name_of
 from activities.task_folder import TaskFolder, Tasks
 from activities.telemetry import delivered, working
@@ -135,7 +134,8 @@ class Turns:
                 raise ApplicationError(str(error), type=CONVERSATION_LOST, non_retryable=True) from error
             except ModelError as error:
                 raise error.fault.error(error.lost) from error
-            # The disk is not waited for: without this entry the checkpoint tells the same.
+            # The disk is not waited for: without this entry the checkpoint tells the same; where the turn made none,
+            # its calls run again.
             entry = folder.store.enter(f"{key}/outcome", outcome.model_dump_json().encode(), durable=False)
             return TurnOutcome.model_validate_json(entry)
 
@@ -157,13 +157,7 @@ class Turns:
                 # No reason to give the workspace up: the next attempt needs it.
                 return error
 
-        try:
-            async with asyncio.TaskGroup() as both:
-                both.create_task(_workspace_of(attempt))
-                answering = both.create_task(answered())
-        except BaseExceptionGroup as group:
-            raise group.exceptions[0] from None
-        paid = answering.result()
+        _, paid = await side_by_side(_workspace_of(attempt), answered())
         if isinstance(paid, ModelError):
             raise paid
         return paid
@@ -277,7 +271,8 @@ class Turns:
                 tools.guard.barred_paths,
                 tree,
             )
-            commit = await _both(storing, checkpoint)
+            # A checkpoint that is given up is over then; a node that is stored late does no harm.
+            _, commit = await side_by_side(storing, checkpoint)
         else:
             await storing
             if attempt.writes:
@@ -347,17 +342,6 @@ def _outcome(applied: _Applied, seconds: float) -> TurnOutcome:
         asked=facts.asked,
         signs=signs_of(node.response, node.results, seconds),
     )
-
-
-async def _both(storing: Coroutine[Any, Any, object], checkpoint: Coroutine[Any, Any, str]) -> str:
-    """The checkpoint, made beside the storing. When one fails the other is over too: the workspace is given up then."""
-    try:
-        async with asyncio.TaskGroup() as both:
-            both.create_task(storing)
-            made = both.create_task(checkpoint)
-    except BaseExceptionGroup as group:
-        raise group.exceptions[0] from None
-    return made.result()
 
 
 async def _entered(folder: TaskFolder, key: str, value: Stored) -> bytes:

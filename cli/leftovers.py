@@ -113,10 +113,16 @@ def _remove(left: Leftovers) -> int:
     freed = 0
     for place in left.places:
         freed += size_bytes(place, make_writable=True)
-        shutil.rmtree(place)
+        shutil.rmtree(place, onerror=_unless_gone)
     if left.artifacts is not None:
         _remove_if_alone(left.artifacts.parent)
     return freed
+
+
+def _unless_gone(_function: object, _path: str, error: tuple[type[BaseException], BaseException, object]) -> None:
+    """What a worker removes meanwhile is gone too."""
+    if not isinstance(error[1], FileNotFoundError):
+        raise error[1]
 
 
 def size_bytes(folder: Path, *, make_writable: bool = False) -> int:
@@ -128,10 +134,11 @@ def size_bytes(folder: Path, *, make_writable: bool = False) -> int:
     freed, waiting = 0, [folder]
     while waiting:
         current = waiting.pop()
-        if make_writable and (mode := current.lstat().st_mode) & stat.S_IRWXU != stat.S_IRWXU:
-            current.chmod(stat.S_IMODE(mode) | stat.S_IRWXU)
-        with os.scandir(current) as entries:
-            for entry in entries:
+        # A worker may still be removing files of workspaces that are closed.
+        with suppress(FileNotFoundError):
+            if make_writable and (mode := current.lstat().st_mode) & stat.S_IRWXU != stat.S_IRWXU:
+                current.chmod(stat.S_IMODE(mode) | stat.S_IRWXU)
+            for entry in _entries(current):
                 found = entry.stat(follow_symlinks=False)
                 links[found.st_dev, found.st_ino] += 1
                 if entry.is_dir(follow_symlinks=False):
@@ -140,6 +147,11 @@ def size_bytes(folder: Path, *, make_writable: bool = False) -> int:
                 elif links[found.st_dev, found.st_ino] == found.st_nlink:
                     freed += found.st_blocks * _BLOCK_BYTES
     return freed
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        return list(entries)
 
 
 def _checkout(source: str) -> Path | None:

@@ -56,12 +56,14 @@ class Keeping:
         self._told = progress
 
     async def write(self, artifacts: tuple[Artifact, ...], *, with_progress: bool, for_next_run: bool = False) -> None:
-        """Write files for people, and with them what is new of the progress."""
+        """Write files for people, and with them what is new of the progress. Files of a caller that is cancelled while
+        it waits are written with the next save."""
         if not with_progress:
             await self._write(artifacts, None)
             return
         wanted = _Wanted(artifacts)
-        self._waiting.append(wanted)
+        if not for_next_run:
+            self._waiting.append(wanted)
         async with self._lock:
             if not wanted.written:
                 await self._save_with_others(wanted, for_next_run)
@@ -69,16 +71,17 @@ class Keeping:
     async def _save_with_others(self, wanted: _Wanted, for_next_run: bool) -> None:
         """One save for all that wait for it by now, so that a task with many merges in a row is not behind them."""
         together = [wanted]
-        if len(self._waiting) > 1 and not for_next_run and workflow.patched(SAVED_TOGETHER):
+        if not for_next_run and len(self._waiting) > 1 and workflow.patched(SAVED_TOGETHER):
             together = list(self._waiting)
         try:
             await self._save(tuple(artifact for one in together for artifact in one.artifacts), for_next_run)
         except BaseException:
-            self._waiting.remove(wanted)
+            together = [wanted]
             raise
+        finally:
+            self._waiting = [one for one in self._waiting if one not in together]
         for one in together:
             one.written = True
-            self._waiting.remove(one)
 
     async def _save(self, artifacts: tuple[Artifact, ...], for_next_run: bool) -> None:
         number = int(self.revision.rpartition("-")[2] or 0) + 1

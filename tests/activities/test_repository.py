@@ -409,17 +409,14 @@ async def test_the_files_of_closed_workspaces_are_gone_with_the_spares_also_afte
     (workspace / "link").symlink_to("/")
     await private.close_workspace("step-1")
     assert not workspace.exists()
-    left = workspace.parent.parent / "gone" / "of-a-killed-process"
-    (left / "deep").mkdir(parents=True)
     again = await private.open_workspace("step-1", base, "step-1")
     assert (again / "a.txt").is_file()
     await private.remove_spares()
-    await private.removed()
+    left = workspace.parents[1] / "gone" / "of-a-killed-process"
+    (left / "deep").mkdir(parents=True)
+    remove_left(left.parents[2])
     assert not left.parent.exists()
     assert (again / "a.txt").is_file()
-    (left / "deep").mkdir(parents=True)
-    remove_left(left.parents[1])
-    assert not left.parent.exists()
 
 
 async def test_close_removes_the_folder_and_keeps_the_branch_unless_it_is_a_throwaway(opened):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cli import leftovers as leftovers_module
 from cli.leftovers import Leftovers, leftovers, remove, size_bytes
 
 TASK, REF = "some-task", "baton/some-task"
@@ -188,3 +189,21 @@ def test_what_somebody_removed_by_hand_is_no_fault(left: Left) -> None:
     assert (found.lost, found.artifacts) == ((), None)
     remove(found, left.state)
     assert not left.folder.exists()
+
+
+def test_what_a_worker_removes_meanwhile_stops_no_clean_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a task does not wait until the files of its workspaces are gone."""
+    (tmp_path / "task" / "gone" / "deep").mkdir(parents=True)
+    (tmp_path / "task" / "file").write_text("kept\n")
+    listed = leftovers_module._entries
+
+    def listing(folder: Path) -> list[os.DirEntry[str]]:
+        found = listed(folder)
+        if folder.name == "gone":
+            (folder / "deep").rmdir()
+        return found
+
+    monkeypatch.setattr(leftovers_module, "_entries", listing)
+    assert size_bytes(tmp_path / "task") > 0
+    leftovers_module._remove(Leftovers(task_id="t", folders=(tmp_path / "task",)))
+    assert not (tmp_path / "task").exists()
