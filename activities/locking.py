@@ -5,9 +5,28 @@ import fcntl
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 POLL_SECONDS = 0.02
+_NOTE_BYTES = 512
+
+
+@dataclass(frozen=True)
+class Note:
+    """What the holder of a lock leaves in its file for whoever gets it after a crash. A file has several, by `slot`."""
+
+    descriptor: int
+    slot: int
+
+    def read(self) -> bytes:
+        """What was written last; empty for nothing."""
+        return os.pread(self.descriptor, _NOTE_BYTES, self.slot * _NOTE_BYTES).strip(b" \0")
+
+    def write(self, data: bytes) -> None:
+        """Note this, of at most 512 bytes, and nothing else."""
+        # One write, padded: a kill can leave the old note or the new one, never none.
+        os.pwrite(self.descriptor, data.ljust(_NOTE_BYTES), self.slot * _NOTE_BYTES)
 
 
 @asynccontextmanager

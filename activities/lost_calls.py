@@ -5,18 +5,17 @@ killed a note in the lock's own file is left, made when the request went out (a 
 nobody waits for the disk), and what the last heartbeat said of its output, if there was one.
 """
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from temporalio import activity
 
 from activities.call_telemetry import model_killed
+from activities.locking import Note
 from activities.model import ModelRequest
 from activities.pulse import MODEL
 from activities.store import Store
 from activities.trace import TurnTrace
-from activities.workspace_lock import NOTE_BYTES
 from baton.conversation import Turn
 from baton.models import Stored
 from baton.pricing import Price, Usage, priced
@@ -52,7 +51,7 @@ class LostCalls:
             nonlocal noted
             if not noted:
                 noted = True
-                self._note(Asked(key=self.key, attempt=self.attempt).model_dump_json().encode())
+                self._asked.write(Asked(key=self.key, attempt=self.attempt).model_dump_json().encode())
             progress(tokens)
 
         return told
@@ -61,7 +60,7 @@ class LostCalls:
         """This attempt's call broke, or was cancelled; None where no answer had begun, which costs nothing."""
         if spent is not None:
             self._enter(self.attempt, spent)
-        self._note(b"")
+        self._asked.write(b"")
 
     def was_killed(
         self, request: ModelRequest, before: Turn | None, prices: Mapping[str, Price] | None, trace: TurnTrace
@@ -89,7 +88,7 @@ class LostCalls:
 
     def _killed(self) -> int | None:
         """The earlier attempt that went out last, if nobody knows yet what came of it."""
-        data = os.pread(self.lock, NOTE_BYTES, NOTE_BYTES).strip(b" \0")
+        data = self._asked.read()
         try:
             asked = Asked.model_validate_json(data) if data else None
         except ValueError:
@@ -106,8 +105,11 @@ class LostCalls:
                 return tokens if isinstance(tokens, int) else 0
         return 0
 
-    def _note(self, data: bytes) -> None:
-        os.pwrite(self.lock, data.ljust(NOTE_BYTES), NOTE_BYTES)
+    @property
+    def _asked(self) -> Note:
+        # The first note of a workspace's lock is that of a command. The locks of short calls are shared by some of
+        # them: another one's note in place of ours costs the estimate of a call that was killed.
+        return Note(self.lock, 1)
 
     def _through(self, last: int) -> Usage:
         known = (self._known(attempt) for attempt in range(1, last + 1))

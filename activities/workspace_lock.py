@@ -4,16 +4,12 @@ It remembers the process group of the command that runs under it: whoever gets t
 crashed attempt left running.
 """
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from activities.commands import ProcessGroup, end_group
-from activities.locking import exclusive
-
-NOTE_BYTES = 512
-"""Of each note in a lock's file: the process group first, then the model call (`activities/lost_calls.py`)."""
+from activities.locking import Note, exclusive
 
 
 class WorkspaceLock:
@@ -21,20 +17,19 @@ class WorkspaceLock:
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
+        self._note = Note(descriptor, 0)
 
     def remember(self, group: ProcessGroup) -> None:
         """Note the process group that now runs."""
-        data = group.model_dump_json().encode()
-        # One write, padded: a kill can leave the old note or the new one, never none.
-        os.pwrite(self.descriptor, data.ljust(NOTE_BYTES), 0)
+        self._note.write(group.model_dump_json().encode())
 
     def forget(self) -> None:
         """Nothing runs any more."""
-        os.truncate(self.descriptor, 0)
+        self._note.write(b"")
 
     def remembered(self) -> ProcessGroup | None:
         """What an earlier holder left running, as far as it was noted."""
-        data = os.pread(self.descriptor, NOTE_BYTES, 0).strip(b" \0")
+        data = self._note.read()
         try:
             return ProcessGroup.model_validate_json(data) if data else None
         except ValueError:
