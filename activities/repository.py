@@ -317,8 +317,8 @@ class PrivateRepository:
     ) -> MergeOutcome:
         """Put what `branches` changed on the result as one commit; see `ResultBranch.merge`."""
         async with exclusive(self._directory / "locks" / "merge") as lock:
-            result = ResultBranch(self.git().holding(lock), self._contents, self._inner)
-            return await result.merge(branches, subject, trailers, author, onto)
+            result = ResultBranch(self.git().holding(lock), self._contents)
+            return await result.merge(self._inner, branches, subject, trailers, author, onto)
 
     async def set_result(self, commit: str) -> None:
         """Bring the result to this commit; what was on it beyond is put aside."""

@@ -42,7 +42,10 @@ class MergeKind(StrEnum):
 
 
 class MergeOutcome(Stored):
-    """`commit` is the step's commit (merged, already) or the unmoved head of the result (nothing, conflict)."""
+    """`commit` is the step's commit (merged, already) or the unmoved head of the result (nothing, conflict).
+
+    `undoes`: by earlier step, the paths that this one gave back the content they had before that step.
+    """
 
     kind: MergeKind
     commit: str
@@ -70,10 +73,9 @@ class Folded:
 class ResultBranch:
     """Reads and moves the result. Callers of `merge` hold the lock of merges."""
 
-    def __init__(self, git: Git, contents: dict[str, StepChanges] | None = None, inner: InnerGit | None = None) -> None:
+    def __init__(self, git: Git, contents: dict[str, StepChanges] | None = None) -> None:
         """`contents`: what commits of the result changed, as far as it was looked at; it is added to."""
         self._git = git
-        self._inner = inner or InnerGit(git.cwd)
         self._known = {} if contents is None else contents
 
     async def head(self) -> str:
@@ -82,11 +84,11 @@ class ResultBranch:
 
     async def changes(self, before: str, after: str) -> list[Change]:
         """What differs between two commits, sorted by path."""
-        raw = await self._git.output("diff-tree", "-r", "--raw", "-z", "--no-renames", before, after, "--")
-        return [Change(path, kind) for path, kind in sorted(parse_raw(raw).items())]
+        return _changes_in(await self._raw(before, after))
 
     async def merge(
         self,
+        inner: InnerGit,
         branches: Sequence[str],
         subject: str,
         trailers: Mapping[str, str],
@@ -106,26 +108,28 @@ class ResultBranch:
             conflicts = tuple(path_text(conflict.path) for conflict in folded.conflicts)
             return MergeOutcome(kind=MergeKind.CONFLICT, commit=head, conflicts=conflicts)
         unchanged = f"{head}^{{tree}}"
-        before = self._inner.tree_of(head) or await self._git.text("rev-parse", unchanged)
+        before = inner.tree_of(head) or await self._git.text("rev-parse", unchanged)
         if folded.tree in {unchanged, before}:
             return MergeOutcome(kind=MergeKind.NOTHING, commit=head)
-        commit = await self._move(head, folded.tree, commit_message(subject, trailers), author)
+        commit = await self._move(inner, head, folded.tree, commit_message(subject, trailers), author)
         return await self._merged(MergeKind.MERGED, commit)
 
-    async def _move(self, head: str, tree: str, message: str, author: Identity | None) -> str:
+    async def _move(self, inner: InnerGit, head: str, tree: str, message: str, author: Identity | None) -> str:
         """Commit a tree on top of the result."""
         # A lock of a git that was killed; under the lock of merges nobody else can hold it.
         (self._git.cwd / f"{RESULT}.lock").unlink(missing_ok=True)
         by = (author.name, author.email) if author else None
-        made = await self._git.in_a_thread(lambda _: self._inner.move(RESULT, head, tree, message, by))
+        made = await self._git.in_a_thread(lambda _: inner.move(RESULT, head, tree, message, by))
         if made is None:
             made = await self._commit(tree, (head,), message, author)
             await self._git.output("update-ref", RESULT, made, head)
         return made
 
     async def _merged(self, kind: MergeKind, commit: str) -> MergeOutcome:
-        changes, undoes = await asyncio.gather(self._changes_of(commit), self.undoes(commit))
-        return MergeOutcome(kind=kind, commit=commit, changes=changes, undoes=undoes)
+        raw, before = await asyncio.gather(self._raw(f"{commit}^", commit), self._steps_before(commit))
+        own = self._known[commit] = _contents_in(raw)
+        undoes = undone([(step, await self._contents(name)) for name, step in before], own)
+        return MergeOutcome(kind=kind, commit=commit, changes=tuple(_changes_in(raw)), undoes=undoes)
 
     async def set_to(self, commit: str) -> None:
         """Bring the result to this commit; what was beyond it is kept by a ref of its own."""
@@ -171,11 +175,6 @@ class ResultBranch:
         steps = {trailers_of(entry.decode("utf-8", "replace")).get(TRAILER_STEP, "") for entry in split(log)}
         return tuple(sorted(int(step) for step in steps if step.isdigit()))
 
-    async def undoes(self, commit: str) -> dict[int, tuple[str, ...]]:
-        """By earlier step: the paths that the step of this commit gave back the content they had before that step."""
-        before, own = await asyncio.gather(self._steps_before(commit), self._contents(commit))
-        return undone([(step, await self._contents(name)) for name, step in before], own)
-
     async def _steps_before(self, commit: str) -> list[tuple[str, int]]:
         """The commits of earlier steps, newest first, with their numbers."""
         log = await self._git.output("log", "-z", "--format=%H%n%B", f"{BASE}..{commit}^", "--")
@@ -188,17 +187,13 @@ class ResultBranch:
 
     async def _contents(self, commit: str) -> StepChanges:
         """By path the names of the contents before and after a commit; empty where there is no file."""
-        if (known := self._known.get(commit)) is not None:
-            return known
-        flags = ("-r", "--raw", "-z", "--no-renames", "--no-abbrev")
-        raw = split(await self._git.output("diff-tree", *flags, f"{commit}^", commit))
-        entries = zip(raw[::2], raw[1::2], strict=True)
-        names = {path_text(path): entry.decode().split()[2:4] for entry, path in entries}
-        self._known[commit] = {path: (_content(old), _content(new)) for path, (old, new) in names.items()}
+        if commit not in self._known:
+            self._known[commit] = _contents_in(await self._raw(f"{commit}^", commit))
         return self._known[commit]
 
-    async def _changes_of(self, commit: str) -> tuple[Change, ...]:
-        return tuple(await self.changes(f"{commit}^", commit))
+    async def _raw(self, before: str, after: str) -> bytes:
+        flags = ("-r", "--raw", "-z", "--no-renames", "--no-abbrev")
+        return await self._git.output("diff-tree", *flags, before, after, "--")
 
     async def _merged_before(self, trailers: Mapping[str, str], since: str) -> str | None:
         wanted = (trailers[TRAILER_TASK], trailers[TRAILER_STEP])
@@ -214,6 +209,18 @@ class ResultBranch:
         named = [argument for parent in parents for argument in ("-p", parent)]
         identity = ("-c", f"author.name={author.name}", "-c", f"author.email={author.email}") if author else ()
         return await self._git.text(*identity, "commit-tree", tree, *named, "-F", "-", stdin=text.encode())
+
+
+def _changes_in(raw: bytes) -> list[Change]:
+    return [Change(path, kind) for path, kind in sorted(parse_raw(raw).items())]
+
+
+def _contents_in(raw: bytes) -> StepChanges:
+    entries = split(raw)
+    names = {
+        path_text(path): entry.decode().split()[2:4] for entry, path in zip(entries[::2], entries[1::2], strict=True)
+    }
+    return {path: (_content(old), _content(new)) for path, (old, new) in names.items()}
 
 
 def _content(name: str) -> str:
