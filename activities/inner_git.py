@@ -1,8 +1,9 @@
-"""What a turn asks of git, inside this process by libgit2: one start of git costs more than all of it.
+"""What turns and merges ask of git, inside this process by libgit2: one start of git costs more than all of it.
 
-Files are compared with a commit's tree, and a checkpoint's tree is made from its parent's, so no index is read or
-written. libgit2 is used only where its answer is sure to be git's own: for files that no attribute converts, in
-repositories whose format it knows. Where it is not, nothing was done, and git itself has to be asked.
+Files are compared with a commit's tree, and a checkpoint's tree is made from its parent's, so neither needs the index;
+`settle` brings it up to them. libgit2 is used only where its answer is sure to be git's own: for files that no
+attribute converts, in repositories whose format it knows. Where it is not, nothing was done, and git itself has to be
+asked.
 """
 
 import os
@@ -33,7 +34,7 @@ _FAULTS = (pygit2.GitError, OSError, KeyError, ValueError)
 
 
 @dataclass(frozen=True)
-class Checkout:
+class LinkedWorktree:
     """A workspace, and git's folder for it."""
 
     path: Path
@@ -46,34 +47,36 @@ class _File(NamedTuple):
 
 
 class InnerGit:
-    """One private repository, opened when it is first needed. All methods block, and are called under the lock of the
-    workspace that they name."""
+    """One private repository, opened when it is first needed. All methods block. Callers hold the lock of the
+    workspace that they name, or that of merges, so nobody else moves its ref meanwhile; others may ask at once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._opened: pygit2.Repository | None = None
         self._lock = threading.Lock()
 
-    def compared(self, checkout: Checkout, commit: str, paths: Iterable[bytes]) -> dict[bytes, bool]:
+    def compared(self, worktree: LinkedWorktree, commit: str, paths: Iterable[bytes]) -> dict[bytes, bool]:
         """Whether files differ from those of a commit; without those of which it is not sure, such as new ones."""
         with self._lock, suppress(*_FAULTS):
-            rules = _Rules(checkout, self._tree(commit))
+            rules = _Rules(worktree, self._tree(commit))
             return {path: found for path in paths if (found := _differs(rules, path)) is not None}
         return {}
 
     def commit(
-        self, checkout: Checkout, ref: str, parent: str, changes: Mapping[bytes, ChangeKind], message: str
+        self, worktree: LinkedWorktree, ref: str, parent: str, changes: Mapping[bytes, ChangeKind], message: str
     ) -> str | None:
         """Commit these changes of the workspace on top of `parent`; `ref` names the commit, which is returned.
 
         Index and HEAD stay as they are (`settle`). None where that can't be done: then `ref` is as it was.
         """
-        with self._lock, suppress(*_FAULTS):
-            repository, tree = self._repository(), self._tree(parent)
-            made: list[pygit2.Oid] = []
-            files = self._files(_Rules(checkout, tree), changes, made)
-            root = _rebuilt(repository, tree, files, made) or repository.TreeBuilder().write()
-            return self._moved(ref, parent, root, message, None, made)
+        with suppress(*_FAULTS):
+            with self._lock:
+                repository, tree = self._repository(), self._tree(parent)
+                made: list[pygit2.Oid] = []
+                files = self._files(_Rules(worktree, tree), changes, made)
+                root = _rebuilt(repository, tree, files, made) or repository.TreeBuilder().write()
+                new = self._committed(root, parent, message, None)
+            return self._moved(ref, parent, new, made)
         return None
 
     def tree_of(self, commit: str) -> str | None:
@@ -85,15 +88,17 @@ class InnerGit:
     def move(self, ref: str, parent: str, tree: str, message: str, author: tuple[str, str] | None) -> str | None:
         """Commit a tree on top of `parent`, where `ref` is, and move it there; returns the commit. `author`: name and
         address, where it is another than who commits. None where that can't be done: then `ref` is as it was."""
-        with self._lock, suppress(*_FAULTS):
-            return self._moved(ref, parent, pygit2.Oid(hex=tree), message, author, [])
+        with suppress(*_FAULTS):
+            with self._lock:
+                new = self._committed(pygit2.Oid(hex=tree), parent, message, author)
+            return self._moved(ref, parent, new, [])
         return None
 
-    def settle(self, checkout: Checkout, indexed: str, commit: str) -> bool:
+    def settle(self, worktree: LinkedWorktree, indexed: str, commit: str) -> bool:
         """Have an index that holds the commit `indexed` hold `commit`, and HEAD name it. Whether that could be done."""
         with self._lock, suppress(*_FAULTS):
             deltas = list(self._tree(indexed).diff_to_tree(self._tree(commit)).deltas)
-            workspace = _workspace(checkout)
+            workspace = _workspace(worktree)
             for delta in deltas:
                 if delta.status is not DeltaStatus.ADDED:
                     workspace.index.remove(delta.old_file.raw_path.decode())
@@ -116,26 +121,22 @@ class InnerGit:
     def _tree(self, commit: str) -> pygit2.Tree:
         return self._repository()[commit].peel(pygit2.Tree)
 
-    def _moved(
-        self,
-        ref: str,
-        parent: str,
-        tree: pygit2.Oid,
-        message: str,
-        author: tuple[str, str] | None,
-        made: Iterable[pygit2.Oid],
-    ) -> str | None:
-        """`made`: new objects of the tree."""
-        repository = self._repository()
-        reference = repository.lookup_reference(ref)
-        if str(reference.target) != parent:
-            return None
-        committer = repository.default_signature
+    def _committed(self, tree: pygit2.Oid, parent: str, message: str, author: tuple[str, str] | None) -> pygit2.Oid:
+        """A commit that nothing names yet."""
+        committer = self._repository().default_signature
         by = pygit2.Signature(*author, committer.time, committer.offset) if author else committer
-        commit = repository.create_commit(None, by, committer, message, tree, [parent])
+        return self._repository().create_commit(None, by, committer, message, tree, [parent])
+
+    def _moved(self, ref: str, parent: str, commit: pygit2.Oid, made: Iterable[pygit2.Oid]) -> str | None:
+        """Have a commit, and the new objects of its tree, on the disk, and then `ref` name it."""
+        # Not under our lock: nobody else has to wait for the disk.
         self._have_on_disk([*made, commit])
-        reference.set_target(commit)
-        return str(commit)
+        with self._lock:
+            reference = self._repository().lookup_reference(ref)
+            if str(reference.target) != parent:
+                return None
+            reference.set_target(commit)
+            return str(commit)
 
     def _files(
         self, rules: "_Rules", changes: Mapping[bytes, ChangeKind], made: list[pygit2.Oid]
@@ -169,10 +170,10 @@ class InnerGit:
 class _Rules:
     """What converts the files of a workspace whose last checkpoint, or another commit of it, has this tree."""
 
-    def __init__(self, checkout: Checkout, tree: pygit2.Tree) -> None:
-        self.root = os.path.realpath(os.fsencode(checkout.path))
+    def __init__(self, worktree: LinkedWorktree, tree: pygit2.Tree) -> None:
+        self.root = os.path.realpath(os.fsencode(worktree.path))
         self.tree = tree
-        self._checkout = checkout
+        self._worktree = worktree
         self._attributes: pygit2.Repository | None = None
         self._in_folder: dict[bytes, bool | None] = {}
 
@@ -201,7 +202,7 @@ class _Rules:
         return None if is_strange else True
 
     def _are_converting(self, path: bytes, content: bytes) -> bool:
-        self._attributes, name = self._attributes or _workspace(self._checkout), path.decode()
+        self._attributes, name = self._attributes or _workspace(self._worktree), path.decode()
         removed = (folder + _ATTRIBUTES for folder in _folders_of(path) if not self._found(folder))
         if any(rules.decode() in self._attributes.index for rules in removed):
             # An index that stayed behind has them still, and libgit2 asks it.
@@ -210,10 +211,10 @@ class _Rules:
         return bool(attributes - _LINE_ENDS) or (bool(attributes) and b"\r" in content)
 
 
-def _workspace(checkout: Checkout) -> pygit2.Repository:
+def _workspace(worktree: LinkedWorktree) -> pygit2.Repository:
     """ValueError where git's folder for the workspace names another place."""
-    workspace = pygit2.Repository(str(checkout.administration))
-    if not workspace.workdir or os.path.realpath(workspace.workdir) != os.path.realpath(checkout.path):
+    workspace = pygit2.Repository(str(worktree.administration))
+    if not workspace.workdir or os.path.realpath(workspace.workdir) != os.path.realpath(worktree.path):
         raise ValueError(workspace.workdir)
     return workspace
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from activities.folders import remove_tree
 from activities.git import BlockingGit, Git, GitError, path_text, split
-from activities.inner_git import Checkout, InnerGit
+from activities.inner_git import InnerGit, LinkedWorktree
 from activities.known_tree import MOST_NAMED, ChangeKind, KnownTree, contents_before, is_rule, parse_raw, parse_status
 from activities.refs import loose
 from activities.sealed_config import unseal
@@ -75,7 +75,7 @@ class LeftOut(Stored):
 
 
 @dataclass(frozen=True)
-class WorkingTree(Checkout):
+class WorkingTree(LinkedWorktree):
     """A workspace. Callers hold its lock: two of these must not work in one workspace at a time."""
 
     git: Git

@@ -5,7 +5,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from activities.inner_git import Checkout, InnerGit
+from activities.inner_git import InnerGit, LinkedWorktree
 from activities.known_tree import ChangeKind, KnownTree
 from activities.repository import PrivateRepository
 
@@ -30,16 +30,16 @@ class Place:
     workspace: Path
 
     @property
-    def checkout(self) -> Checkout:
-        return Checkout(self.workspace, self.repository.path / "worktrees" / "step-1")
+    def worktree(self) -> LinkedWorktree:
+        return LinkedWorktree(self.workspace, self.repository.path / "worktrees" / "step-1")
 
     def compared(self, *paths: bytes) -> dict[bytes, bool]:
         """The files as against the last checkpoint."""
         last = git(self.repository.path, "rev-parse", REF).decode().strip()
-        return InnerGit(self.repository.path).compared(self.checkout, last, paths)
+        return InnerGit(self.repository.path).compared(self.worktree, last, paths)
 
     def commit(self, parent: str, changes: dict[bytes, ChangeKind], ref: str = REF) -> str | None:
-        return InnerGit(self.repository.path).commit(self.checkout, ref, parent, changes, "turn\n")
+        return InnerGit(self.repository.path).commit(self.worktree, ref, parent, changes, "turn\n")
 
     async def known(self) -> KnownTree:
         """What is known after a look at all of it."""

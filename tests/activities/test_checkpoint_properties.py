@@ -78,7 +78,7 @@ class Turns:
         self.tree.anything_changed()
         who = {f"GIT_{role}_{what}": "m" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
         known = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-        environment = {**known, **who, "ADMINISTRATION": str(self.there.checkout.administration)}
+        environment = {**known, **who, "ADMINISTRATION": str(self.there.worktree.administration)}
         subprocess.run(["bash", "-c", command], cwd=workspace, env=environment, capture_output=True, check=False)
         await repository.changes_there(workspace, self.start, self.tree)
 
@@ -139,7 +139,7 @@ class Turns:
         return parsed(self.git("ls-files", "-sz", index=index))
 
     def git(self, *arguments: str, index: Path | None = None, may_fail: bool = False) -> bytes:
-        options = (f"--git-dir={self.there.checkout.administration}", f"--work-tree={self.there.workspace}")
+        options = (f"--git-dir={self.there.worktree.administration}", f"--work-tree={self.there.workspace}")
         try:
             return git(self.there.workspace, *options, "--no-replace-objects", *arguments, index=index)
         except subprocess.CalledProcessError:

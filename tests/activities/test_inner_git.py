@@ -1,5 +1,7 @@
 """What is asked inside this process is what git itself would say, and what is not sure is left to git."""
 
+import os
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,6 +120,46 @@ async def test_a_commit_on_another_parent_than_the_last_checkpoint_is_refused(tm
     assert there.commit(base, {}) is None
     assert there.commit(base, {}, "refs/heads/other") is None
     assert git(there.workspace, "rev-parse", REF).decode().strip() == first
+
+
+async def test_nobody_waits_until_what_another_one_commits_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = await place(tmp_path, {"a.txt": b"before\n"})
+    inner, base = InnerGit(there.repository.path), git(there.workspace, "rev-parse", "HEAD").decode().strip()
+    git(there.repository.path, "update-ref", "refs/heads/other", base)
+    (there.workspace / "a.txt").write_text("after\n")
+    changes = {b"a.txt": ChangeKind.MODIFIED}
+    asked = threading.Thread(
+        target=inner.commit, args=(there.worktree, "refs/heads/other", base, changes, "of another\n"), daemon=True
+    )
+    to_disk, went_on = os.fsync, []
+
+    def slow(descriptor: int) -> None:
+        if threading.current_thread() is not asked and not went_on:
+            asked.start()
+            asked.join(20)
+            went_on.append(not asked.is_alive())
+        to_disk(descriptor)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    commit = inner.commit(there.worktree, REF, base, changes, "turn\n")
+    assert went_on == [True]
+    assert git(there.repository.path, "rev-parse", REF, "refs/heads/other^").decode().split() == [commit, base]
+
+
+async def test_a_ref_that_moved_while_its_commit_went_to_the_disk_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = await place(tmp_path, {"a.txt": b"before\n"})
+    base = git(there.workspace, "rev-parse", "HEAD").decode().strip()
+    other = there.commit(base, {}, REF)
+    assert other is not None
+    git(there.repository.path, "update-ref", REF, base)
+    monkeypatch.setattr(os, "fsync", lambda _: git(there.repository.path, "update-ref", REF, other))
+    (there.workspace / "a.txt").write_text("after\n")
+    assert there.commit(base, {b"a.txt": ChangeKind.MODIFIED}) is None
+    assert git(there.repository.path, "rev-parse", REF).decode().strip() == other
 
 
 @pytest.mark.parametrize("place_of_rules", ["", "folder/", "gone"])
@@ -247,9 +289,9 @@ async def test_an_index_that_can_not_be_settled_in_this_process_is_left_to_git(t
     (there.workspace / "a.txt").write_text("after\n")
     tree.wrote(["a.txt"])
     commit = await there.repository.checkpoint(there.workspace, "turn", TRAILERS, tree=tree)
-    administration = there.checkout.administration
+    administration = there.worktree.administration
     (administration / "index").write_bytes(b"no index")
-    assert not InnerGit(there.repository.path).settle(there.checkout, tree.indexed, commit)
+    assert not InnerGit(there.repository.path).settle(there.worktree, tree.indexed, commit)
     (administration / "index").unlink()
     await there.repository.settle(there.workspace, tree)
     assert git(there.workspace, "status", "--porcelain") == b""

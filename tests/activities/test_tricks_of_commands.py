@@ -96,7 +96,7 @@ async def test_a_folder_of_others_that_became_a_file_is_put_back(make_bench: Mak
 @pytest.mark.parametrize("content", [b"no index", b""])
 async def test_an_index_that_git_can_not_read_is_made_anew(tmp_path: Path, content: bytes) -> None:
     there = await place(tmp_path, {"a.txt": b"before\n"})
-    index = there.checkout.administration / "index"
+    index = there.worktree.administration / "index"
     (there.workspace / "a.txt").write_text("after\n")
     index.write_bytes(content)
     commit = await there.repository.checkpoint(there.workspace, "turn", TRAILERS)
