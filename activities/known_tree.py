@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from activities.file_stamp import Stamp
 from activities.git import split
 
 MOST_NAMED = 100
@@ -32,10 +33,10 @@ class KnownTree:
     """Of one workspace: `found` differs on disk from `commit`, its last checkpoint (None: unknown), but for the paths
     in `unsure`; `changed_since_start` is what differs between the commits `start` and `commit`, but for those in
     `changed_twice`, which may be as they were: the one has their first change, the other their last. `index` tells the
-    index file that holds the commit `indexed` from any other."""
+    index file that holds the commit `indexed` from any other; empty where that is unknown."""
 
     commit: str = ""
-    index: tuple[int, ...] = ()
+    index: Stamp = ()
     indexed: str = ""
     found: dict[bytes, ChangeKind] | None = None
     left_out: dict[bytes, str] = field(default_factory=dict)

@@ -15,7 +15,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
+from activities.file_stamp import stamp_of
 from activities.folders import remove_tree
 from activities.git import BlockingGit, Git, GitError, path_text, split
 from activities.inner_git import InnerGit, LinkedWorktree
@@ -82,6 +84,11 @@ class WorkingTree(LinkedWorktree):
     inner: InnerGit
 
     @property
+    def _index(self) -> Path:
+        """Git replaces it whole."""
+        return self.administration / "index"
+
+    @property
     def ref(self) -> str:
         """The ref of the last checkpoint; that of the branch with the workspace's name when git lost the workspace."""
         try:
@@ -91,7 +98,7 @@ class WorkingTree(LinkedWorktree):
 
     def healthy(self, ref: str) -> bool:
         """Whether the workspace is complete; a `.git` file that a command removed or replaced is put back."""
-        complete = (self.administration / READY_FILE).is_file() and (self.administration / "index").is_file()
+        complete = (self.administration / READY_FILE).is_file() and self._index.is_file()
         if not (complete and self.path.is_dir() and self.ref == ref):
             return False
         link, wanted = self.path / ".git", f"gitdir: {self.administration}\n"
@@ -185,7 +192,7 @@ class WorkingTree(LinkedWorktree):
         if new is None:
             await self._synchronise_index(known)
             new = await self.git.in_a_thread(lambda git: self._commit(git, changes, last, message))
-            known.index, known.indexed = self._index(), new
+            known.index, known.indexed = stamp_of(self._index), new
         known.committed(changes, new)
         if tree is None:
             await self.settle(known)
@@ -249,6 +256,9 @@ class WorkingTree(LinkedWorktree):
         tree = tree or KnownTree()
         await self._synchronise_index(tree)
         back = {change.raw: change for change in changes}
+        await self.git.in_a_thread(lambda git: self._restore(git, back, tree))
+
+    def _restore(self, git: BlockingGit, back: Mapping[bytes, Change], tree: KnownTree) -> None:
         beyond = {*self._beyond_links([*back])}
         for raw, change in back.items():
             place = self.path / change.name
@@ -264,21 +274,21 @@ class WorkingTree(LinkedWorktree):
             if tree.found is not None:
                 tree.found.pop(raw, None)
         if known := [raw for raw, change in back.items() if change.kind is not ChangeKind.ADDED]:
-            await self.git.output("checkout-index", "-f", "-z", "--stdin", stdin=_lines(known))
+            git.output("checkout-index", "-f", "-z", "--stdin", stdin=_lines(known))
 
     async def _synchronise_index(self, tree: KnownTree) -> None:
         """Have the index hold the last checkpoint, and HEAD name it; it is what is known of the tree from now on."""
         tree.about(await self.last())
         unseal(self.administration.parents[1], self.administration)
         self._remove_stale_locks()
-        is_foreign = not tree.index or tree.index != self._index()
+        is_foreign = not tree.index or tree.index != stamp_of(self._index)
         if is_foreign:
             tree.found = None
         if is_foreign or tree.indexed != tree.commit or not self._is_head(tree.commit):
             await self.git.in_a_thread(
                 lambda git: self._have_indexed(git, tree.commit, None if is_foreign else tree.indexed)
             )
-            tree.index, tree.indexed = self._index(), tree.commit
+            tree.index, tree.indexed = stamp_of(self._index), tree.commit
 
     def _have_indexed(self, git: BlockingGit, commit: str, before: str | None) -> None:
         """`before`: what the index surely holds."""
@@ -290,25 +300,22 @@ class WorkingTree(LinkedWorktree):
                 git.output("update-ref", "--stdin", stdin=self._moving(commit, commit))
 
     def _have_usable_index(self, git: BlockingGit) -> None:
-        """No index is better than one that git cannot read, or where files are marked as not to be looked at."""
+        """An empty index is better than one that git cannot read, or where files are marked as not to be looked at."""
+        if self._index.is_symlink():
+            # Git would write where it leads.
+            self._index.unlink()
         try:
             marked = [entry for entry in split(git.output("ls-files", "-v", "-z")) if not entry.startswith(_PLAIN)]
         except GitError:
             marked = [b""]
         if marked:
-            (self.administration / "index").unlink(missing_ok=True)
+            # In one step: a workspace without an index counts as broken.
+            git.output("read-tree", "--empty")
 
     def _is_head(self, commit: str) -> bool:
-        """Whether HEAD names this commit; where it does, the index was brought there too."""
+        """Whether HEAD names this commit. Where it does the index was brought there too, unless a command wrote it, or
+        a reset was killed, which is done again."""
         return loose(self.administration, "HEAD") == commit
-
-    def _index(self) -> tuple[int, ...]:
-        """What tells the index file as it is from any other; git replaces it whole. Empty: there is none."""
-        try:
-            found = (self.administration / "index").stat()
-        except FileNotFoundError:
-            return ()
-        return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
     def _remove_stale_locks(self) -> None:
         """Locks of a git that was killed: under the workspace's lock nobody else can hold them."""
@@ -329,17 +336,17 @@ class WorkingTree(LinkedWorktree):
     async def _listed(self, tree: KnownTree) -> dict[bytes, ChangeKind]:
         """Changed paths, without those that are left out."""
         tree.about(await self.last())
-        if tree.index and tree.index != self._index():
+        if tree.index and tree.index != stamp_of(self._index):
             tree.anything_changed()
         if tree.named() != []:
-            differing, named = await self._differing(tree)
-            left_out = {path: why for path, kind in differing.items() if (why := self._why_not(path, kind))}
-            found = {path: kind for path, kind in differing.items() if path not in left_out}
+            differing, before, named = await self._differing(tree)
+            found, left_out = await asyncio.to_thread(self._sorted_out, differing, before) if differing else ({}, {})
             tree.listed(found, left_out, named)
         return tree.found or {}
 
-    async def _differing(self, tree: KnownTree) -> tuple[dict[bytes, ChangeKind], list[bytes] | None]:
-        """What differs on disk from the last checkpoint, and of which paths that is said; None for all."""
+    async def _differing(self, tree: KnownTree) -> tuple[dict[bytes, ChangeKind], dict[bytes, str], list[bytes] | None]:
+        """What differs on disk from the last checkpoint, as git says; by path what the index has where only attributes
+        may make that difference; and of which paths all this is said, None for all."""
         named = tree.named()
         sure = await asyncio.to_thread(self.inner.compared, self, tree.commit, named) if named else {}
         if named is None or len(sure) < len(named):
@@ -349,10 +356,18 @@ class WorkingTree(LinkedWorktree):
         found = {path: ChangeKind.MODIFIED for path, differs in sure.items() if differs}
         left = [path for path in named or () if path not in sure]
         if named and not left:
-            return found, named
+            return found, {}, named
         output = await self.git.output(*_STATUS, *map(os.fsdecode, left))
-        unchanged = [path for path, before in contents_before(output).items() if self._has_bytes_of(path, before)]
-        return found | {path: kind for path, kind in parse_status(output).items() if path not in unchanged}, named
+        return found | parse_status(output), contents_before(output), named
+
+    def _sorted_out(
+        self, differing: Mapping[bytes, ChangeKind], before: Mapping[bytes, str]
+    ) -> tuple[dict[bytes, ChangeKind], dict[bytes, str]]:
+        """What of it was changed and is to be committed, and what is left out, and why. Reads files: blocks."""
+        unchanged = {path for path, blob in before.items() if self._has_bytes_of(path, blob)}
+        changed = {path: kind for path, kind in differing.items() if path not in unchanged}
+        left_out = {path: why for path, kind in changed.items() if (why := self._why_not(path, kind))}
+        return {path: kind for path, kind in changed.items() if path not in left_out}, left_out
 
     def _has_bytes_of(self, path: bytes, blob: str) -> bool:
         """Whether a file has the very bytes of an object: nobody wrote it, attributes that came later convert it."""

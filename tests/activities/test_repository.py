@@ -394,6 +394,81 @@ async def test_reset_makes_a_deleted_workspace_again(opened):
     assert await private.changed_paths(workspace, base) == []
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "echo junk > $INDEX",
+        ": > $INDEX",
+        "git update-index --assume-unchanged a.txt",
+        "git update-index --split-index; rm ${INDEX%/*}/sharedindex.*",
+    ],
+)
+async def test_a_kill_while_the_index_is_made_anew_costs_no_workspace(opened, user, tmp_path, damage):
+    private, workspace, base = opened
+    (workspace / "ignored").mkdir()
+    (workspace / "ignored" / "environment").write_text("of set-up\n")
+    (workspace / "a.txt").write_text("in work\n")
+    environment = user.environment | {"INDEX": str(private.path / "worktrees/step-1/index")}
+    subprocess.run(["bash", "-c", damage], cwd=workspace, env=environment, check=True)
+    program = tmp_path / "programs" / "git"
+    program.parent.mkdir()
+    # Whatever would bring files or index to a commit is never reached.
+    program.write_text(
+        f'#!/bin/sh\ncase "$*" in *"read-tree --reset"*) exit 1;; esac\nexec {shutil.which("git")} "$@"\n'
+    )
+    program.chmod(0o755)
+    killed = PrivateRepository(
+        tmp_path / "state" / "task", user.environment | {"PATH": f"{program.parent}:{os.environ['PATH']}"}
+    )
+    with pytest.raises(GitError):
+        await killed.reset(workspace)
+    with pytest.raises(GitError):
+        await killed.untracked(workspace)
+    await private.open_workspace("step-1", base, "step-1")
+    await private.reset(workspace)
+    assert (workspace / "ignored" / "environment").read_text() == "of set-up\n"
+    assert (workspace / "a.txt").read_text() == "one\ntwo\nthree\n"
+    assert await private.changed_paths(workspace) == []
+
+
+@pytest.mark.parametrize("index", ["junk", "of another"])
+async def test_an_index_that_became_a_link_is_not_written_through(opened, user, index):
+    private, workspace, base = opened
+    elsewhere = user.path / ".git" / "index"
+    if index == "junk":
+        elsewhere.write_text("junk\n")
+    before = elsewhere.read_bytes()
+    place = private.path / "worktrees/step-1/index"
+    place.unlink()
+    place.symlink_to(elsewhere)
+    (workspace / "a.txt").write_text("work\n")
+    (workspace / "new.txt").write_text("new\n")
+    commit = await private.checkpoint(workspace, "turn", {})
+    assert kinds(await private.changed_between(base, commit)) == {"a.txt": "modified", "new.txt": "added"}
+    assert elsewhere.read_bytes() == before
+    place.unlink()
+    place.symlink_to(elsewhere)
+    await private.reset(workspace, base)
+    assert await private.changed_paths(workspace) == []
+    assert elsewhere.read_bytes() == before
+
+
+async def test_changes_that_are_taken_back_are_so_when_the_call_is_over_also_cancelled(opened):
+    private, workspace, _ = opened
+    folder = workspace / "b.txt"
+    folder.unlink()
+    folder.mkdir()
+    for number in range(3000):
+        (folder / str(number)).touch()
+    gone = [change for change in await private.changed_paths(workspace) if change.path == "b.txt"]
+    taking_back = asyncio.create_task(private.restore(workspace, gone))
+    while folder.is_dir() and sum(1 for _ in folder.iterdir()) == 3000:
+        await asyncio.sleep(0)
+    taking_back.cancel()
+    await asyncio.wait({taking_back})
+    assert not folder.is_dir()
+
+
 async def test_a_git_file_that_a_command_replaced_is_put_back_and_work_stays(opened):
     private, workspace, base = opened
     (workspace / ".git").unlink()
