@@ -773,6 +773,14 @@ async def test_steps_become_one_commit_each_and_merging_twice_changes_nothing(op
     assert "-three" in patch
     assert "+THREE" in patch
     assert "bytes left out" in await private.diff(base, merged.commit, limit_bytes=50)
+    third = await private.open_workspace("step-3", merged.commit, "step-3")
+    (third / "a.txt").write_text("one\ntwo\nthree\n")
+    (third / "0.txt").unlink()
+    await private.checkpoint(third, "turn", {})
+    for _ in range(2):
+        back = await private.merge_step(["step-3"], "Step 3", TRAILERS | {"Baton-Step": "3"})
+        assert kinds(back.changes) == {"0.txt": "deleted", "a.txt": "modified"}
+        assert back.undoes == {2: ("a.txt",)}
 
 
 async def test_parallel_steps_merge_cleanly_or_name_the_conflicts(opened):
