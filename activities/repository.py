@@ -20,6 +20,7 @@ from activities.folders import remove_tree
 from activities.git import BadRepository, Git, GitError, path_text, split
 from activities.inner_git import InnerGit
 from activities.known_tree import KnownTree
+from activities.left_out import LeftOut
 from activities.lfs import filter_options
 from activities.locking import exclusive
 from activities.resolution import Resolutions
@@ -31,7 +32,6 @@ from activities.working_tree import (
     TRAILER_RESULT,
     Barred,
     Change,
-    LeftOut,
     WorkingTree,
     commit_message,
     ignore_rule,

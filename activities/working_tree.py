@@ -1,9 +1,7 @@
 """One workspace as git sees it: what was changed in it, checkpoints, and the way back to one.
 
-The truth is the workspace's own ref in the private repository. HEAD is detached and the index is brought back to the
-last checkpoint before it is used, so that nothing a model's command does with git (add, commit, checkout, a stale
-lock) counts. Both may stay behind the last checkpoint until git or a command needs them (`settle`). Caches, nested
-repositories and links that lead outside are never committed.
+What a model's command does with git (add, commit, checkout, a stale lock) does not count (`workspace_index.py`), and
+what must not be committed stays out (`left_out.py`).
 """
 
 import asyncio
@@ -15,20 +13,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from activities.file_stamp import stamp_of
 from activities.folders import remove_tree
-from activities.git import BlockingGit, Git, GitError, path_text, split
-from activities.inner_git import InnerGit, LinkedWorktree
+from activities.git import BlockingGit, GitError, path_text, split
 from activities.known_tree import MOST_NAMED, ChangeKind, KnownTree, contents_before, is_rule, parse_raw, parse_status
-from activities.refs import loose
+from activities.left_out import LeftOut, why_not
 from activities.sealed_config import unseal
 from activities.spare_checkouts import remember
-from baton.models import Stored
+from activities.workspace_index import REF_FILE, IndexedWorktree
 
-REF_FILE = "baton-ref"
-"""In the administrative folder of a workspace: the ref that holds its last checkpoint."""
 TRAILER_AGENT, TRAILER_TURN, TRAILER_RESULT = "Baton-Agent", "Baton-Turn", "Baton-Result"
 """Of checkpoints: who made it, in which turn, and the node or blob that holds what it came with."""
 READY_FILE = "baton-ready"
@@ -36,14 +30,8 @@ READY_FILE = "baton-ready"
 MOST_COMPARED_BYTES = 16_000_000
 """A larger file counts as changed wherever git says so."""
 _SHA1_DIGITS = 40
-_PLAIN = (b"H ", b"M ")
-"""Of `ls-files -v`: a file that is neither assumed to be unchanged nor skipped, merged or not."""
 _REMOVED_RULES = re.compile(rb"^Removing .*\.gitignore", re.MULTILINE)
-_REFUSED = re.compile(rb"(?:^|[/\\])(?:\.git|git~1)[ .]*(?:\Z|[/\\:])", re.IGNORECASE)
-"""Names that are git's own folder on some file system (`core.protectNTFS`)."""
 _GLOB = re.compile(r"[\\*?\[\]!# ]")
-LARGEST_BYTES = 500_000_000
-"""Larger files are not committed: hashing one takes longer than a turn, and hosts of code refuse them."""
 _RAW = ("--raw", "-z", "--abbrev=64", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")
 _STATUS = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=all", "--")
 
@@ -69,36 +57,13 @@ class Change:
         return os.fsdecode(self.raw)
 
 
-class LeftOut(Stored):
-    """A path that is not committed, and why."""
-
-    path: str
-    reason: str
-
-
 @dataclass(frozen=True)
-class WorkingTree(LinkedWorktree):
+class WorkingTree(IndexedWorktree):
     """A workspace. Callers hold its lock: two of these must not work in one workspace at a time."""
-
-    git: Git
-    inner: InnerGit
-
-    @property
-    def _index(self) -> Path:
-        """Git replaces it whole."""
-        return self.administration / "index"
-
-    @property
-    def ref(self) -> str:
-        """The ref of the last checkpoint; that of the branch with the workspace's name when git lost the workspace."""
-        try:
-            return (self.administration / REF_FILE).read_text("utf-8").strip()
-        except FileNotFoundError:
-            return f"refs/heads/{self.path.name}"
 
     def healthy(self, ref: str) -> bool:
         """Whether the workspace is complete; a `.git` file that a command removed or replaced is put back."""
-        complete = (self.administration / READY_FILE).is_file() and self._index.is_file()
+        complete = (self.administration / READY_FILE).is_file() and self.index.is_file()
         if not (complete and self.path.is_dir() and self.ref == ref):
             return False
         link, wanted = self.path / ".git", f"gitdir: {self.administration}\n"
@@ -125,13 +90,6 @@ class WorkingTree(LinkedWorktree):
         await asyncio.to_thread(remember, self.path, self.administration)
         (self.administration / READY_FILE).touch()
 
-    async def last(self) -> str:
-        """The last checkpoint."""
-        ref = self.ref
-        if (commit := loose(self.administration.parents[1], ref)) is not None:
-            return commit
-        return await self.git.text("rev-parse", "--verify", f"{ref}^{{commit}}")
-
     async def changes(self, since: str | None = None, tree: KnownTree | None = None) -> list[Change]:
         """What differs on disk from the commit `since` (the last checkpoint when absent), sorted by path."""
         tree = tree or KnownTree()
@@ -147,7 +105,7 @@ class WorkingTree(LinkedWorktree):
 
     async def untracked(self) -> frozenset[str]:
         """Names of files, and of whole folders as `name/`, that git neither tracks nor ignores."""
-        await self._synchronise_index(KnownTree())
+        await self.synchronise(KnownTree())
         flags = ("-z", "--others", "--exclude-standard", "--directory", "--no-empty-directory")
         return frozenset(os.fsdecode(path) for path in split(await self.git.output("ls-files", *flags)))
 
@@ -186,13 +144,13 @@ class WorkingTree(LinkedWorktree):
             put = {os.fsdecode(path): path for path, kind in changes.items() if kind is not ChangeKind.DELETED}
             for path in await barred(put):
                 del changes[put[path]]
-        self._remove_stale_lock_of_ref()
+        self.remove_stale_lock_of_ref()
         last = known.commit
         new = await self.git.in_a_thread(lambda _: self.inner.commit(self, self.ref, last, changes, message))
         if new is None:
-            await self._synchronise_index(known)
+            await self.synchronise(known)
             new = await self.git.in_a_thread(lambda git: self._commit(git, changes, last, message))
-            known.index, known.indexed = stamp_of(self._index), new
+            known.index, known.indexed = stamp_of(self.index), new
         known.committed(changes, new)
         if tree is None:
             await self.settle(known)
@@ -209,32 +167,18 @@ class WorkingTree(LinkedWorktree):
             git.output("update-index", *flags, stdin=_lines(ordered))
         tree = git.text("write-tree") if changes else f"{last}^{{tree}}"
         new = git.text("commit-tree", tree, "-p", last, "-F", "-", stdin=message.encode())
-        git.output("update-ref", "--stdin", stdin=self._moving(new, last))
+        git.output("update-ref", "--stdin", stdin=self.moving(new, last))
         return new
-
-    async def settle(self, tree: KnownTree) -> None:
-        """Have the index and HEAD at the last checkpoint, as whoever calls git in the workspace expects them."""
-        if not self._is_head(await self.last()):
-            await self._synchronise_index(tree)
-
-    async def hold(self, commit: str) -> None:
-        """Have this still be the last checkpoint, whatever a command that knows the ref's name did to it."""
-        place = self.administration.parents[1] / self.ref
-        if loose(self.administration.parents[1], self.ref) == commit and not place.is_symlink():
-            return
-        self._remove_stale_lock_of_ref()
-        moving = f"option no-deref\nupdate {self.ref} {commit}\n".encode()
-        await self.git.output("update-ref", "--stdin", stdin=moving)
 
     async def reset(self, commit: str | None = None) -> None:
         """Bring tracked and unignored files back to `commit` (the last checkpoint when absent); ignored files stay."""
         last = await self.last()
         wanted = commit or last
         unseal(self.administration.parents[1], self.administration)
-        self._remove_stale_locks()
-        moving = self._moving(wanted, last)
+        self.remove_stale_locks()
+        moving = self.moving(wanted, last)
         await self.git.output("update-ref", "--stdin", stdin=moving)
-        await self.git.in_a_thread(self._have_usable_index)
+        await self.git.in_a_thread(self.have_usable_index)
         for path in split(await self.git.output("ls-files", "-z", "--others", "--exclude-standard")):
             if path.rpartition(b"/")[2] == b".gitattributes":
                 # Git would write files as these have it.
@@ -254,7 +198,7 @@ class WorkingTree(LinkedWorktree):
     async def restore(self, changes: Iterable[Change], tree: KnownTree | None = None) -> None:
         """Take these changes back: files as the last checkpoint has them, new ones gone."""
         tree = tree or KnownTree()
-        await self._synchronise_index(tree)
+        await self.synchronise(tree)
         back = {change.raw: change for change in changes}
         await self.git.in_a_thread(lambda git: self._restore(git, back, tree))
 
@@ -276,67 +220,10 @@ class WorkingTree(LinkedWorktree):
         if known := [raw for raw, change in back.items() if change.kind is not ChangeKind.ADDED]:
             git.output("checkout-index", "-f", "-z", "--stdin", stdin=_lines(known))
 
-    async def _synchronise_index(self, tree: KnownTree) -> None:
-        """Have the index hold the last checkpoint, and HEAD name it; it is what is known of the tree from now on."""
-        tree.about(await self.last())
-        unseal(self.administration.parents[1], self.administration)
-        self._remove_stale_locks()
-        is_foreign = not tree.index or tree.index != stamp_of(self._index)
-        if is_foreign:
-            tree.found = None
-        if is_foreign or tree.indexed != tree.commit or not self._is_head(tree.commit):
-            await self.git.in_a_thread(
-                lambda git: self._have_indexed(git, tree.commit, None if is_foreign else tree.indexed)
-            )
-            tree.index, tree.indexed = stamp_of(self._index), tree.commit
-
-    def _have_indexed(self, git: BlockingGit, commit: str, before: str | None) -> None:
-        """`before`: what the index surely holds."""
-        if before is None or not self.inner.settle(self, before, commit):
-            self._have_usable_index(git)
-            # Keeps what git knows of unchanged files, so that they are not read again.
-            git.output("read-tree", "--reset", commit)
-            if not self._is_head(commit):
-                git.output("update-ref", "--stdin", stdin=self._moving(commit, commit))
-
-    def _have_usable_index(self, git: BlockingGit) -> None:
-        """An empty index is better than one that git cannot read, or where files are marked as not to be looked at."""
-        if self._index.is_symlink():
-            # Git would write where it leads.
-            self._index.unlink()
-        try:
-            marked = [entry for entry in split(git.output("ls-files", "-v", "-z")) if not entry.startswith(_PLAIN)]
-        except GitError:
-            marked = [b""]
-        if marked:
-            # In one step: a workspace without an index counts as broken.
-            git.output("read-tree", "--empty")
-
-    def _is_head(self, commit: str) -> bool:
-        """Whether HEAD names this commit. Where it does the index was brought there too, unless a command wrote it, or
-        a reset was killed, which is done again."""
-        return loose(self.administration, "HEAD") == commit
-
-    def _remove_stale_locks(self) -> None:
-        """Locks of a git that was killed: under the workspace's lock nobody else can hold them."""
-        for name in ("index.lock", "HEAD.lock"):
-            (self.administration / name).unlink(missing_ok=True)
-
-    def _remove_stale_lock_of_ref(self) -> None:
-        (self.administration.parents[1] / f"{self.ref}.lock").unlink(missing_ok=True)
-
-    def _moving(self, new: str, old: str) -> bytes:
-        """The transaction that makes `new` the last checkpoint, for `update-ref --stdin`."""
-        self._remove_stale_lock_of_ref()
-        transaction = f"option no-deref\nupdate HEAD {new}\n"
-        if new != old:
-            transaction += f"update {self.ref} {new} {old}\n"
-        return transaction.encode()
-
     async def _listed(self, tree: KnownTree) -> dict[bytes, ChangeKind]:
         """Changed paths, without those that are left out."""
         tree.about(await self.last())
-        if tree.index and tree.index != stamp_of(self._index):
+        if tree.index and tree.index != stamp_of(self.index):
             tree.anything_changed()
         if tree.named() != []:
             differing, before, named = await self._differing(tree)
@@ -350,7 +237,7 @@ class WorkingTree(LinkedWorktree):
         named = tree.named()
         sure = await asyncio.to_thread(self.inner.compared, self, tree.commit, named) if named else {}
         if named is None or len(sure) < len(named):
-            await self._synchronise_index(tree)
+            await self.synchronise(tree)
             # An index that somebody changed: all has to be looked at.
             named = tree.named()
         found = {path: ChangeKind.MODIFIED for path, differs in sure.items() if differs}
@@ -366,7 +253,8 @@ class WorkingTree(LinkedWorktree):
         """What of it was changed and is to be committed, and what is left out, and why. Reads files: blocks."""
         unchanged = {path for path, blob in before.items() if self._has_bytes_of(path, blob)}
         changed = {path: kind for path, kind in differing.items() if path not in unchanged}
-        left_out = {path: why for path, kind in changed.items() if (why := self._why_not(path, kind))}
+        root = os.fsencode(self.path)
+        left_out = {path: why for path, kind in changed.items() if (why := why_not(root, path, kind))}
         return {path: kind for path, kind in changed.items() if path not in left_out}, left_out
 
     def _has_bytes_of(self, path: bytes, blob: str) -> bool:
@@ -416,7 +304,7 @@ class WorkingTree(LinkedWorktree):
         sure = await asyncio.to_thread(self.inner.compared, self, start, paths)
         found = {path: ChangeKind.MODIFIED for path, differs in sure.items() if differs}
         if left := sorted(paths - sure.keys()):
-            await self._synchronise_index(tree)
+            await self.synchronise(tree)
             named = left if len(left) <= MOST_NAMED else []
             told = parse_raw(await self.git.output("diff", *_RAW, start, "--", *map(os.fsdecode, named)))
             for path in told.keys() & set(left):
@@ -425,41 +313,12 @@ class WorkingTree(LinkedWorktree):
                 found[path] = ChangeKind.MODIFIED if is_again else told[path]
         return found
 
-    def _why_not(self, path: bytes, kind: ChangeKind) -> str | None:
-        if kind is ChangeKind.DELETED:
-            return None
-        if path.endswith(b"/"):
-            return "a git repository of its own"
-        if _REFUSED.search(path):
-            return "a name that git refuses"
-        place = os.path.join(os.fsencode(self.path), path)  # noqa: PTH118 (bytes: names need not be UTF-8)
-        try:
-            found = os.lstat(place)
-        except OSError:
-            return None
-        if stat.S_ISLNK(found.st_mode):
-            return self._why_not_link(place)
-        if not stat.S_ISREG(found.st_mode):
-            return "no regular file"
-        if found.st_size > LARGEST_BYTES:
-            return f"larger than {LARGEST_BYTES // 10**6} MB"
-        return None if os.access(place, os.R_OK) else "not readable"
-
     def _beyond_links(self, paths: Sequence[bytes]) -> list[bytes]:
         """Those of these paths where a folder has become a link."""
         root = os.fsencode(self.path)
         folders = {folder for path in paths for folder in _folders_above(path)}
         links = {folder for folder in folders if os.path.islink(root + b"/" + folder)}  # noqa: PTH114
         return sorted(path for path in paths if links.intersection(_folders_above(path))) if links else []
-
-    def _why_not_link(self, place: bytes) -> str | None:
-        if os.path.basename(place).lower() == b".gitmodules":  # noqa: PTH119
-            return "a link that git refuses"
-        if os.readlink(place).startswith(b"/"):  # noqa: PTH115
-            return "a link to an absolute path"
-        root = os.path.realpath(os.fsencode(self.path))
-        inside = os.path.realpath(place).startswith(root + b"/")
-        return None if inside else "a link that leads outside the workspace"
 
 
 def ignore_rule(path: str) -> str:
