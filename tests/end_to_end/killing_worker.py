@@ -104,10 +104,10 @@ def _asks(request: ModelRequest, *_: object) -> bool:
 
 def _entry(kind: str) -> Due:
     """Journal entries of the turn: `<run>/<turn>/<head>/<kind>`."""
-    return lambda key, _: key.split("/")[1] == str(TURN) and key.endswith(f"/{kind}")
+    return lambda key, *_, **__: key.split("/")[1] == str(TURN) and key.endswith(f"/{kind}")
 
 
-def _node(_: object, node: Turn) -> bool:
+def _node(_: object, node: Turn, *__: object) -> bool:
     return node.turn == TURN
 
 
@@ -115,7 +115,7 @@ def _trailers(_workspace: object, _subject: str, trailers: Mapping[str, str], *_
     return trailers.get("Baton-Turn") == str(TURN)
 
 
-_moves = itertools.count(1)
+_made = itertools.count(1)
 
 
 POINTS: dict[str, Callable[[Killer], None]] = {
@@ -126,8 +126,10 @@ POINTS: dict[str, Callable[[Killer], None]] = {
     "during-tool": Killer.within_command,
     "before-node": lambda killer: killer.before(Conversations, "add", _node),
     "before-checkpoint": lambda killer: killer.before(PrivateRepository, "checkpoint", _trailers),
-    # The first checkpoint moves HEAD in turn 1, the second in turn 2; the ref, which is the truth, would be next.
-    "within-checkpoint": lambda killer: killer.after(pygit2.Repository, "set_head", lambda *_: next(_moves) == TURN),
+    # The first commit is that of turn 1, the second of turn 2; the ref, which is the truth, would be next.
+    "within-checkpoint": lambda killer: killer.after(
+        pygit2.Repository, "create_commit", lambda *_: next(_made) == TURN
+    ),
     "after-checkpoint": lambda killer: killer.after(PrivateRepository, "checkpoint", _trailers),
     "after-outcome": lambda killer: killer.after(Store, "enter", _entry("outcome")),
 }
