@@ -15,6 +15,7 @@ from activities.git import Git, GitError, path_text, split
 from activities.inner_git import InnerGit
 from activities.known_tree import parse_raw
 from activities.refs import loose
+from activities.side_by_side import side_by_side
 from activities.source_repository import Identity
 from activities.working_tree import Change, commit_message, trailers_of
 from baton.breakers import StepChanges, undone
@@ -108,7 +109,7 @@ class ResultBranch:
             conflicts = tuple(path_text(conflict.path) for conflict in folded.conflicts)
             return MergeOutcome(kind=MergeKind.CONFLICT, commit=head, conflicts=conflicts)
         unchanged = f"{head}^{{tree}}"
-        before = inner.tree_of(head) or await self._git.text("rev-parse", unchanged)
+        before = await asyncio.to_thread(inner.tree_of, head) or await self._git.text("rev-parse", unchanged)
         if folded.tree in {unchanged, before}:
             return MergeOutcome(kind=MergeKind.NOTHING, commit=head)
         commit = await self._move(inner, head, folded.tree, commit_message(subject, trailers), author)
@@ -126,7 +127,7 @@ class ResultBranch:
         return made
 
     async def _merged(self, kind: MergeKind, commit: str) -> MergeOutcome:
-        raw, before = await asyncio.gather(self._raw(f"{commit}^", commit), self._steps_before(commit))
+        raw, before = await side_by_side(self._raw(f"{commit}^", commit), self._steps_before(commit))
         own = self._known[commit] = _contents_in(raw)
         undoes = undone([(step, await self._contents(name)) for name, step in before], own)
         return MergeOutcome(kind=kind, commit=commit, changes=tuple(_changes_in(raw)), undoes=undoes)
