@@ -17,9 +17,8 @@ from temporalio.testing import WorkflowEnvironment
 from benchmarks import commands, growth, handoffs, others, overload, parallel, recovery, repositories, scale, turns
 from benchmarks.markdown import machine, write
 from benchmarks.table import Row, show
-from cli.dev_server import server_binary
+from cli.dev_server import DYNAMIC_CONFIG, server_binary
 from tests.end_to_end.bench import Bench, running_bench
-from tests.workflows.conftest import TUNING
 from tests.workflows.rig import running_rig
 
 Tables = dict[str, list[Row]]
@@ -29,7 +28,7 @@ async def _in_process(folder: Path) -> Tables:
     """What is measured with the workflows in this process, against a server of its own."""
     server = await WorkflowEnvironment.start_local(
         dev_server_existing_path=str(server_binary()),
-        dev_server_extra_args=[argument for value in TUNING for argument in ("--dynamic-config-value", value)],
+        dev_server_extra_args=[argument for value in DYNAMIC_CONFIG for argument in ("--dynamic-config-value", value)],
     )
     address = server.client.service_client.config.target_host
     async with server, running_rig(address, folder) as rig:

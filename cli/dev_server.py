@@ -27,11 +27,16 @@ from cli.service_record import ProcessMark, ServiceFiles, try_lock, write_privat
 HOST = "127.0.0.1"
 NAMESPACE = "default"
 RETENTION = "8760h"  # the server's default is 24 h: finished tasks would vanish
-# Without these a dispatch waits for a token of 50 ms and timers come in steps of 1 s (measured on server 1.32).
-_DYNAMIC_CONFIG = (
+DYNAMIC_CONFIG = (
+    # Without these a dispatch waits for a token of 50 ms, and timers for one of the next second (measured on 1.32).
     "history.transferProcessorMaxPollRPS=500",
     "history.timerProcessorMaxPollRPS=500",
-    'history.timerProcessorMaxTimeShift="10ms"',
+    # A timer shorter than this is late by up to this; ours are of 1 s and more. Less of it reads the queue for each.
+    'history.timerProcessorMaxTimeShift="250ms"',
+    # Several reads within a second look like a stuck queue to the server, which then saves its place each time.
+    "history.queueReaderStuckCriticalAttempts=1000000",
+    # Timers that are over are in the way of each read until they are deleted; the default is a minute.
+    'history.timerProcessorUpdateAckInterval="5s"',
     'history.workflowIdReuseMinimalInterval="0s"',
     "matching.numTaskqueueReadPartitions=1",
     "matching.numTaskqueueWritePartitions=1",
@@ -90,7 +95,7 @@ def server_command(binary: Path, ports: Ports, files: ServiceFiles) -> list[str]
     command += ["--log-level", "error", "--ui-disable-news-fetch"]
     for pragma in _PRAGMAS:
         command += ["--sqlite-pragma", pragma]
-    for setting in _DYNAMIC_CONFIG:
+    for setting in DYNAMIC_CONFIG:
         command += ["--dynamic-config-value", setting]
     for attribute in SEARCH_ATTRIBUTES:
         command += ["--search-attribute", f"{attribute}=Keyword"]

@@ -12,22 +12,14 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
+from cli.dev_server import DYNAMIC_CONFIG
 from tests.workflows.rig import Rig, running_rig
-
-TUNING = (
-    "history.transferProcessorMaxPollRPS=500",
-    "history.timerProcessorMaxPollRPS=500",
-    'history.timerProcessorMaxTimeShift="10ms"',
-    'history.workflowIdReuseMinimalInterval="0s"',
-    "matching.numTaskqueueReadPartitions=1",
-    "matching.numTaskqueueWritePartitions=1",
-)
 
 
 @pytest.fixture(scope="session")
 def temporal_address() -> Iterator[str]:
     """The dev server of the installed package, tuned as the product's own."""
-    extra = [argument for value in TUNING for argument in ("--dynamic-config-value", value)]
+    extra = [argument for value in DYNAMIC_CONFIG for argument in ("--dynamic-config-value", value)]
     with asyncio.Runner() as runner:
         environment = runner.run(
             WorkflowEnvironment.start_local(
