@@ -49,7 +49,10 @@ class Workspace:
         if not given.strip() or "\0" in given:
             raise CallRefused("The path is empty. Give a path relative to the workspace root, such as src/main.py.")
         joined = os.path.normpath(self._root / given)
-        real = os.path.realpath(self._as_spelled(joined))
+        try:
+            real = os.path.realpath(self._as_spelled(joined))
+        except OSError as error:
+            raise CallRefused(f"{given}: the path changed while it was looked at. Try again.") from error
         if real != str(self._root) and not real.startswith(f"{self._root}{os.sep}"):
             raise CallRefused(
                 f"{given}: it leads outside the workspace. Give a path relative to the workspace root, "

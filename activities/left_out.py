@@ -45,8 +45,10 @@ def why_not(root: bytes, path: bytes, kind: ChangeKind) -> str | None:
 def _why_not_link(root: bytes, place: bytes) -> str | None:
     if os.path.basename(place).lower() == b".gitmodules":  # noqa: PTH119
         return "a link that git refuses"
-    if os.readlink(place).startswith(b"/"):  # noqa: PTH115
-        return "a link to an absolute path"
-    real = os.path.realpath(root)
-    inside = os.path.realpath(place).startswith(real + b"/")
+    try:
+        if os.readlink(place).startswith(b"/"):  # noqa: PTH115
+            return "a link to an absolute path"
+        inside = os.path.realpath(place).startswith(os.path.realpath(root) + b"/")
+    except OSError:
+        return "a link that changed meanwhile"
     return None if inside else "a link that leads outside the workspace"

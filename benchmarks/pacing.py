@@ -12,7 +12,7 @@ from pathlib import Path
 from baton.messages import TaskInput
 from baton.plan import DraftStep, HandoffStrategy, PlanDraft
 from emulator.dialogue import Dialogue, read_dialogue
-from emulator.reply import Block, Reply, Stall, Text, ToolUse
+from emulator.reply import Block, Reply, Text, ToolUse
 from emulator.request import Request
 from tests.end_to_end.bench import git, task
 
@@ -29,7 +29,7 @@ class Call:
 
 
 class Paced:
-    """Answers take `seconds`, and finish `items_per_turn` items of the assignment."""
+    """Answers take `seconds`, over which their tokens come, and finish `items_per_turn` items of the assignment."""
 
     def __init__(self, seconds: float = 0, items_per_turn: int = 1) -> None:
         self._seconds = seconds
@@ -43,7 +43,7 @@ class Paced:
         blocks = editing(read_dialogue(request), self._items_per_turn)
         with self._lock:
             self.calls.append(Call(request.user_id or "", begun, max(time.monotonic(), begun + self._seconds)))
-        return Reply(blocks, fault=Stall(self._seconds) if self._seconds else None)
+        return Reply(blocks, seconds=self._seconds)
 
     @property
     def seconds(self) -> float:

@@ -112,13 +112,15 @@ class MessagesApi:
     async def _send(self, request: Request, rendered: Rendered, reply: Reply, record: Record) -> Response:
         record.update(status=200, usage=rendered.usage, stop_reason=rendered.stop_reason)
         headers = {"request-id": record.fields["request_id"], **reply.headers}
+        tokens = rendered.usage["output_tokens"]
+        rate = tokens / reply.seconds if reply.seconds else self._rate
         if request.stream:
-            pace = Pace(self._rate, reply.fault)
+            pace = Pace(rate, reply.fault)
             return StreamedAnswer(rendered, headers, pace, record, self._journal, self._hang_up)
         if reply.fault is not None:
             return self._refuse(record, ApiError(500, "api_error", "This fault needs `stream: true`"))
-        if self._rate > 0:
-            await asyncio.sleep(rendered.usage["output_tokens"] / self._rate)
+        if rate > 0:
+            await asyncio.sleep(tokens / rate)
         return self._answer(record, rendered.message, headers)
 
     def _answer(self, record: Record, body: dict[str, Any], headers: dict[str, str] | None = None) -> Response:

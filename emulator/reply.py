@@ -111,6 +111,8 @@ class Reply:
     fault: Fault | None = None
     stop_details: Mapping[str, Any] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0
+    """Its tokens come evenly over so long; 0: at the server's pace."""
 
 
 class Model(Protocol):

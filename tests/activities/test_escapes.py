@@ -308,6 +308,23 @@ async def test_a_folder_that_becomes_a_link_while_files_are_written_leads_nowher
     assert place.outside() == before
 
 
+async def test_a_link_that_goes_while_the_path_is_looked_at_is_told(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`os.path.realpath` raises when a link is gone between its look at it and reading it."""
+    tools = place.tools(sandbox=None, sandbox_mode="off")
+    (place.root / "link").symlink_to("a.txt")
+
+    def gone(path: str, *_: object, **__: object) -> str:
+        raise FileNotFoundError(2, "No such file or directory", path)
+
+    monkeypatch.setattr(os, "readlink", gone)
+    answer = await tools.call("read", {"file_path": "link"})
+    assert answer.is_error
+    assert answer.content == "link: the path changed while it was looked at. Try again."
+    assert await tools.call("read", {"file_path": "a.txt"}) is not None
+
+
 HOSTILE = {
     "filters and drivers in the configuration": """
         printf '* filter=x diff=x merge=x\n' > .gitattributes; git config filter.x.clean 'touch {other}/f'

@@ -304,6 +304,19 @@ async def test_a_stream_without_its_end_and_a_cut_after_it(serve: Serve, connect
         await ask(client)
 
 
+async def test_an_answer_takes_the_time_that_it_is_given(serve: Serve, connect: Connect) -> None:
+    client = connect(serve(ScriptedModel([Reply([Text("word " * 200)], seconds=0.4)] * 2)))
+    request: Any = {"model": "claude-sonnet-5-5", "max_tokens": 4000, "messages": ASK}
+    began = time.monotonic()
+    async with await client.messages.create(**request, stream=True) as stream:
+        came = [time.monotonic() - began async for event in stream if event.type == "content_block_delta"]
+    assert came[0] < came[-1] / 2
+    assert came[-1] >= 0.4
+    began = time.monotonic()
+    assert (await client.messages.create(**request)).stop_reason == "end_turn"
+    assert time.monotonic() - began >= 0.4
+
+
 async def test_a_stall_is_silent_and_then_goes_on(serve: Serve, connect: Connect) -> None:
     client = connect(serve(ScriptedModel([Reply([Text("Hi.")], fault=Stall(0.4, after_events=3))] * 2)))
     began = time.monotonic()
