@@ -101,7 +101,7 @@ class Execution:
         try:
             await self._settle_left_behind(step)
             if step.step in run.results:
-                await run.write(report.step_artifacts(run.results[step.step]))
+                await run.write_aside(report.step_artifacts(run.results[step.step]))
                 return False
             step = rest(self._with_failures(step), run.earlier.get(step.step))
             result = self._hindrance(step) or await self._step(step)
@@ -121,7 +121,7 @@ class Execution:
         run.status, text = with_result(run.status, result, cancelled=cancelled)
         run.happened(text)
         run.step_is_over(step.step, is_unmerged=result.unmerged)
-        await run.write(report.step_artifacts(result))
+        await run.write_aside(report.step_artifacts(result))
         return False
 
     async def _settle_left_behind(self, step: PlanStep) -> None:

@@ -61,7 +61,7 @@ class Integration:
             run.happened("no integration: a person stopped the task at its limit")
             return
         run.enter("integrating")
-        await run.save()
+        await run.write_aside()
         answer = await run.approval("integration")
         if answer is not None and answer.choice == "reject":
             run.happened("integration was rejected; the result stays as it is")

@@ -1,11 +1,13 @@
 """Keeping the progress of a task: after every merge and at the turn of a phase this host is told what is new.
 
-Saves go one by one, each adding to the one before, and what waits for one goes together; where the host knows another
-state (a reset brought the task back to an earlier point, or the file was lost) it is told the whole.
+Saves go one by one, each adding to the one before, and what waits for one goes together; the task goes on meanwhile.
+Where the host knows another state (a reset brought the task back to an earlier point, or the file was lost) it is told
+the whole.
 """
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from temporalio import workflow
@@ -39,6 +41,7 @@ class Keeping:
         self._told: Progress | None = None
         self._lock = asyncio.Lock()
         self._waiting: list[_Wanted] = []
+        self._aside: asyncio.Task[None] | None = None
         self.host_queue = ""
 
     @property
@@ -64,15 +67,30 @@ class Keeping:
         wanted = _Wanted(artifacts)
         if not for_next_run:
             self._waiting.append(wanted)
+        elif self._aside is not None:
+            await self._aside
         async with self._lock:
             if not wanted.written:
                 await self._save_with_others(wanted, for_next_run)
 
+    def write_aside(self, artifacts: tuple[Artifact, ...]) -> None:
+        """Write files, and what is new of the progress, while the caller goes on. What can't be written then is written
+        with the next save that somebody waits for, and told there."""
+        self._waiting.append(_Wanted(artifacts))
+        if self._aside is None or self._aside.done():
+            self._aside = asyncio.create_task(self._write_waiting())
+
+    async def _write_waiting(self) -> None:
+        with suppress(ActivityError):
+            while self._waiting:
+                await self.write((), with_progress=True)
+
     async def _save_with_others(self, wanted: _Wanted, for_next_run: bool) -> None:
         """One save for all that wait for it by now, so that a task with many merges in a row is not behind them."""
         together = [wanted]
-        if not for_next_run and len(self._waiting) > 1 and workflow.patched(SAVED_TOGETHER):
-            together = list(self._waiting)
+        others = [one for one in self._waiting if one is not wanted]
+        if others and (self._aside is not None or workflow.patched(SAVED_TOGETHER)):
+            together = [*others, wanted]
         try:
             await self._save(tuple(artifact for one in together for artifact in one.artifacts), for_next_run)
         except BaseException:

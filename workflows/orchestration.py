@@ -257,7 +257,7 @@ class OrchestrationWorkflow:
         run = self._run
         while not run.keeps_progress or any(step.step not in run.results for step in plan.plan):
             run.enter("executing")
-            await run.save()
+            await run.write_aside()
             await Execution(run, plan).run()
             await self._recover()
             if not run.replan_wanted or not run.may_replan:

@@ -51,7 +51,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.log import say
     from workflows.notices import Notices
     from workflows.time_limit import TimeLimit
-    from workflows.versions import PROGRESS
+    from workflows.versions import PROGRESS, SAVED_ASIDE
 
 PHASE_KEY = SearchAttributeKey.for_keyword(SEARCH_PHASE)
 REPOSITORY_KEY = SearchAttributeKey.for_keyword(SEARCH_REPOSITORY)
@@ -393,6 +393,13 @@ class TaskRun:
     async def write(self, artifacts: tuple[Artifact, ...] = ()) -> None:
         """Write files for people, and keep the progress."""
         await self.keeping.write(artifacts, with_progress=self.keeps_progress)
+
+    async def write_aside(self, artifacts: tuple[Artifact, ...] = ()) -> None:
+        """The same, and the task goes on meanwhile."""
+        if self.keeps_progress and workflow.patched(SAVED_ASIDE):
+            self.keeping.write_aside(artifacts)
+        elif artifacts or self.keeps_progress:
+            await self.write(artifacts)
 
     async def save(self) -> None:
         """Keep the progress."""

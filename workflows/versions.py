@@ -56,3 +56,6 @@ LEFT_BEHIND = "left-behind"
 
 SAVED_TOGETHER = "saved-together"
 """What waits to be written is written with the next save, all of it."""
+
+SAVED_ASIDE = "saved-aside"
+"""A step's result and the turn of a phase are told to the host while the task goes on."""

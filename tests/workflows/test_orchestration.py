@@ -115,6 +115,7 @@ class Files:
         self.saves: list[list[str]] = []
         self.saving = asyncio.Event()
         self.saving.set()
+        self.refused_saves = 0
         self.conflicts: dict[int, tuple[str, ...]] = {}
         self.branches: list[tuple[str, ...]] = []
         self.broken: set[str] = set()
@@ -205,6 +206,9 @@ class Files:
         self.saves.append([artifact.name for artifact in artifacts])
         if any(name.startswith("results/") for name in self.saves[-1]):
             await self.saving.wait()
+            if self.refused_saves:
+                self.refused_saves -= 1
+                raise ApplicationError("the disk is full", non_retryable=True)
         if request.progress is not None:
             self.progress = after(self.progress, request.progress)
             artifacts += progress_artifacts(self.progress)
@@ -450,6 +454,34 @@ async def test_agents_are_cancelled_in_the_order_of_their_steps(bench: Start) ->
         await Replayer(workflows=[OrchestrationWorkflow], data_converter=pydantic_data_converter).replay_workflow(
             history
         )
+
+
+async def test_a_step_starts_while_what_it_depends_on_is_written(bench: Start) -> None:
+    plan = plan_of(step(1), step(2, items=("b.py",), depends_on=(1,)))
+    async with bench(scripted(plan)) as one:
+        one.files.saving.clear()
+        handle = await one.start()
+        await one.status(handle, lambda s: [step.state for step in s.steps] == ["ok", "ok"])
+        assert "results/1.yaml" not in one.files.written
+        one.files.saving.set()
+        assert (await handle.result()).state is TaskState.DONE
+        assert {"results/1.yaml", "results/2.yaml", "report.md"} <= set(one.files.written)
+
+
+async def test_what_could_not_be_written_is_written_with_the_next_save(bench: Start) -> None:
+    async with bench(scripted(plan_of(step(1)))) as one:
+        one.files.refused_saves = 1
+        assert (await (await one.start()).result()).state is TaskState.DONE
+        assert {"results/1.yaml", "report.md"} <= set(one.files.written)
+        assert set(one.files.written["state.json"]["results"]) == {"1"}
+
+
+async def test_a_task_whose_files_cannot_be_written_says_why_it_failed(bench: Start) -> None:
+    async with bench(scripted(plan_of(step(1)))) as one:
+        one.files.refused_saves = 99
+        with pytest.raises(WorkflowFailureError) as caught:
+            await (await one.start()).result()
+        assert "the disk is full" in str(caught.value.cause.cause)
 
 
 async def test_what_waits_for_a_save_is_written_with_the_next_one(bench: Start) -> None:
