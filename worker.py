@@ -36,6 +36,7 @@ from activities.model import Model
 from activities.model_client import ModelClient
 from activities.notifying import Notifying
 from activities.opening import Opening
+from activities.prompts import system_prompt
 from activities.quota import Gate, Pauses
 from activities.repository import remove_left
 from activities.routing import Routing
@@ -53,7 +54,10 @@ from activities.tasks import TaskWork
 from activities.telemetry_wanted import is_wanted, saved_headers
 from activities.turn import Turns
 from baton.layout import payloads_folder, tasks_folder
+from baton.models import build_all
 from baton.names import TASK_QUEUE
+from baton.roles import Role
+from baton.tool_schemas import tools_for
 from workflows.agent import AgentWorkflow
 from workflows.orchestration import OrchestrationWorkflow
 from workflows.quota import QuotaWorkflow
@@ -144,6 +148,7 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
     common = Worker(client, task_queue=TASK_QUEUE, workflows=workflows, activities=[opening.open_task], **options)
     host = Worker(client, task_queue=host_queue, workflows=[AgentWorkflow], activities=on_host, **options)
     # What the imports made lives as long as we do; looking through it for garbage stopped all agents for 150 ms.
+    build_all()
     gc.collect()
     gc.freeze()
     # Threads that wait for git and the disk get back in sooner than after the usual 5 ms.
@@ -154,10 +159,12 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
         if arguments.ready_file is not None:
             arguments.ready_file.write_text(str(os.getpid()), encoding="utf-8")
         tidying = asyncio.create_task(asyncio.to_thread(remove_left, tasks_folder(state)))
+        warming = asyncio.create_task(asyncio.to_thread(_warm_up))
         watching = asyncio.create_task(closed_tasks.watch())
         await stopping.wait((common, host), running)
         watching.cancel()
         tidying.cancel()
+        warming.cancel()
     if telemetry is not None:
         await telemetry.end()
 
@@ -176,6 +183,13 @@ def _telemetry(state: Path, credentials: Credentials) -> "Telemetry | None":
         why = str(error)
     logging.getLogger("baton").warning("OTEL_* asks for telemetry, and there is none: %s", why)
     return None
+
+
+def _warm_up() -> None:
+    """Read and make what the opening of every agent needs, so that the first ones need not wait for it."""
+    for role in Role:
+        system_prompt(role)
+        tools_for(role)
 
 
 async def _connect(arguments: argparse.Namespace, stack: AsyncExitStack) -> Client:

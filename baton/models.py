@@ -5,6 +5,8 @@ worker can read what a newer one wrote. `Submitted` values come from a model or 
 mistake and is named.
 """
 
+from collections.abc import Iterator
+
 from pydantic import BaseModel, ConfigDict
 
 
@@ -18,3 +20,17 @@ class Submitted(BaseModel):
     """A frozen value that somebody typed or a language model produced."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True, defer_build=True)
+
+
+def build_all() -> None:
+    """Build every model that is defined by now. Else each is built when it is first needed: a command, which needs few,
+    starts sooner, but a worker would do so in its first task."""
+    for model in _below(BaseModel):
+        if not model.__pydantic_complete__ and model.model_config.get("defer_build"):
+            model.model_rebuild()
+
+
+def _below(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    for below in model.__subclasses__():
+        yield below
+        yield from _below(below)
