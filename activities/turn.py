@@ -8,6 +8,8 @@ for the same response.
 """
 
 import asyncio
+import logging
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +21,7 @@ from activities.call_telemetry import response_found
 from activities.calls import Calls, doing
 from activities.conversations import Conversation, bytes_of
 from activities.credentials import Credentials
+from activities.directions import number_of
 from activities.logs import lines_of_turn
 from activities.lost_calls import LostCalls
 from activities.model import Model, ModelCancelled, ModelError, ModelRequest
@@ -52,8 +55,13 @@ from baton.facts import TurnFacts
 from baton.messages import TurnOutcome, TurnRequest
 from baton.models import Stored
 from baton.names import CONVERSATION_LOST
+from baton.pricing import Usage
+from baton.quick_turns import QUICK_SECONDS
+from baton.quick_turns import following as next_turn
 from baton.redaction import masked_value
 from baton.roles import WRITING_ROLES
+
+logger = logging.getLogger("baton.turn")
 
 
 class _Applied(Stored):
@@ -92,34 +100,56 @@ class Turns:
     @activity.defn(name="plan")
     async def plan(self, request: TurnRequest) -> TurnOutcome:
         """One turn of a planner."""
-        return await self._turn(request)
+        return await self._turns(request)
 
     @activity.defn(name="execute_step")
     async def execute_step(self, request: TurnRequest) -> TurnOutcome:
         """One turn of an executor."""
-        return await self._turn(request)
+        return await self._turns(request)
 
     @activity.defn(name="review")
     async def review(self, request: TurnRequest) -> TurnOutcome:
         """One turn of a reviewer."""
-        return await self._turn(request)
+        return await self._turns(request)
 
     @activity.defn(name="resolve")
     async def resolve(self, request: TurnRequest) -> TurnOutcome:
         """One turn of a resolver."""
-        return await self._turn(request)
+        return await self._turns(request)
 
     @activity.defn(name="integrate")
     async def integrate(self, request: TurnRequest) -> TurnOutcome:
         """One turn of an integrator."""
-        return await self._turn(request)
+        return await self._turns(request)
 
-    async def _turn(self, request: TurnRequest) -> TurnOutcome:
+    async def _turns(self, request: TurnRequest) -> TurnOutcome:
+        """The turn, and while they are quick those after it."""
+        began, in_vain = time.monotonic(), None
+        async with pulse("waiting for the workspace") as beat:
+            try:
+                done = [await self._turn(request, beat)]
+            except ModelError as error:
+                raise error.fault.error(error.lost) from error
+            while (following := next_turn(request, done)) is not None and _may_go_on(request, began):
+                try:
+                    done.append(await self._turn(following, beat))
+                except ModelError as error:
+                    in_vain = error.lost or Usage()
+                    break
+                except asyncio.CancelledError:
+                    # The workflow hears of what was done, and of its cancellation anyhow.
+                    break
+                except Exception:
+                    logger.exception("turn %d is left to the next activity, which tells what hinders it", request.turn)
+                    break
+        return done[0].model_copy(update={"further": tuple(done[1:]), "in_vain": in_vain})
+
+    async def _turn(self, request: TurnRequest, beat: Pulse) -> TurnOutcome:
         folder = self._tasks.folder(request.task_id)
         run, work = activity.info().workflow_run_id, activity.info().activity_id
         key = turn_key(run, request.turn, request.head)
         folder.require()
-        async with pulse("waiting for the workspace") as beat, folder.locked(request.workspace) as lock:
+        async with folder.locked(request.workspace) as lock:
             if (known := folder.store.entry(f"{key}/outcome")) is not None:
                 return TurnOutcome.model_validate_json(known)
             teller = Teller(request.agent_id, request.role, request.turn)
@@ -132,8 +162,6 @@ class Turns:
                     outcome = await self._transact(attempt)
             except LostBlobError as error:
                 raise ApplicationError(str(error), type=CONVERSATION_LOST, non_retryable=True) from error
-            except ModelError as error:
-                raise error.fault.error(error.lost) from error
             # The disk is not waited for: without this entry the checkpoint tells the same; where the turn made none,
             # its calls run again.
             entry = folder.store.enter(f"{key}/outcome", outcome.model_dump_json().encode(), durable=False)
@@ -280,6 +308,13 @@ class Turns:
         return _Applied(head=head, commit=commit, node=node)
 
 
+def _may_go_on(request: TurnRequest, began: float) -> bool:
+    """Whether an activity that began then is young enough for one more turn, and nobody told the agent anything."""
+    told = number_of(activity.info().workflow_run_id)
+    is_told = request.ahead is not None and told > request.ahead.directions
+    return time.monotonic() - began < QUICK_SECONDS and not is_told and not activity.is_worker_shutdown()
+
+
 async def _workspace_of(attempt: _Attempt) -> None:
     """Have the workspace there, while the model answers: the first turn makes it, and one that was deleted is made
     again."""
@@ -307,9 +342,11 @@ async def _already_applied(attempt: _Attempt, *, begun: bool) -> _Applied | None
 
 
 async def _checkpointed(attempt: _Attempt, workspace: Path) -> _Applied | None:
-    """This turn as the last checkpoint has it, when that is what it was made for and its node was stored."""
+    """This turn as the first checkpoint after its start has it, when that is what it was made for and its node was
+    stored. Later ones may follow: of further turns of the same activity."""
     folder, request = attempt.folder, attempt.request
-    commit, trailers = await folder.repository.head(workspace)
+    made = await folder.repository.checkpoints(workspace, request.commit)
+    commit, trailers = made[0] if made else ("", {})
     name = trailers.get(TRAILER_RESULT)
     if not name or trailers.get(TRAILER_AGENT) != request.agent_id:
         return None

@@ -155,7 +155,7 @@ def _limit_reached(assignment: Assignment, state: AgentState) -> Move | None:
         return Stop(blocked=False, detail=trip.sentence, trip=trip)
     if state.turn >= assignment.max_turns:
         return HandOff(HandoffReason.OUTPUT_LIMIT)
-    if _context_is_nearly_full(assignment, state):
+    if is_nearly_full(assignment.context_tokens, state.last):
         return HandOff(HandoffReason.CONTEXT_LIMIT)
     return None
 
@@ -210,11 +210,12 @@ def _at_most(tokens: int, assignment: Assignment, state: AgentState) -> int:
     return min(bounds)
 
 
-def _context_is_nearly_full(assignment: Assignment, state: AgentState) -> bool:
-    if assignment.context_tokens is None or state.last is None:
+def is_nearly_full(context_tokens: int | None, last: TurnOutcome | None) -> bool:
+    """Whether a request after this turn might not fit into a window of so many tokens."""
+    if context_tokens is None or last is None:
         return False
-    used = state.last.usage.total_input_tokens + state.last.usage.output_tokens
-    return used >= assignment.context_tokens * CONTEXT_SHARE
+    used = last.usage.total_input_tokens + last.usage.output_tokens
+    return used >= context_tokens * CONTEXT_SHARE
 
 
 def exceeded(allowance: TurnLimits, usage: Usage) -> Trip | None:

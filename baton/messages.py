@@ -205,11 +205,24 @@ class OpenedAgent(Stored):
     knowledge: tuple[Entry, ...] = ()
 
 
+class Ahead(Stored):
+    """How far an agent may go on by itself after a turn: so many further turns, within its budget, of which it has used
+    `used_tokens`, within what the model's window and one response hold, and unless it got more than `directions`."""
+
+    turns: int
+    directions: int
+    budget: Budget
+    used_tokens: int
+    context_tokens: int | None = None
+    most_output_tokens: int | None = None
+
+
 class TurnRequest(Stored):
     """Input of one turn. `head` and `commit`: where the conversation and the workspace stand.
 
     `asked_before`: how often the turn ended without an answer, because it had to wait or the model fell silent; `lost`:
     what that cost; `waited`: before it could be asked at all. `left`: what the agent may still use, this turn included.
+    `ahead`: whether further turns may be taken in the same activity.
     """
 
     task_id: str
@@ -226,10 +239,15 @@ class TurnRequest(Stored):
     lost: Usage = Usage()
     waited: tuple[Waited, ...] = ()
     left: TurnLimits = TurnLimits()
+    ahead: Ahead | None = None
 
 
 class TurnOutcome(Stored):
-    """The small result of one turn. `extra_usage`: calls beside the agent's own, such as answers of a predecessor."""
+    """The small result of one turn. `extra_usage`: calls beside the agent's own, such as answers of a predecessor.
+
+    `further`: the turns that the same activity took after it; `in_vain`: what calls cost that were to be one more, and
+    brought nothing; None where there was none.
+    """
 
     head: str
     commit: str
@@ -245,6 +263,8 @@ class TurnOutcome(Stored):
     doing: str = ""
     asked: tuple[Question, ...] = ()
     signs: TurnSigns = TurnSigns()
+    further: tuple["TurnOutcome", ...] = ()
+    in_vain: Usage | None = None
 
 
 class CloseAgent(Stored):

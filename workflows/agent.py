@@ -10,6 +10,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
+    from activities import directions
     from activities.agents import Agents
     from activities.turn import Turns
     from baton.agent import AgentState, Ask, Finish, HandOff, Stop, next_move, remaining
@@ -35,6 +36,7 @@ with workflow.unsafe.imports_passed_through():
         ClosedAgent,
         Direction,
         EventKind,
+        TurnOutcome,
         TurnRequest,
         Waited,
     )
@@ -48,6 +50,7 @@ with workflow.unsafe.imports_passed_through():
         STALLED,
     )
     from baton.pricing import Usage
+    from baton.quick_turns import ahead
     from baton.quota import ACCOUNT, Pause, question, told
     from baton.redaction import without_secrets
     from baton.roles import Role, agent_id
@@ -59,7 +62,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.log import say
     from workflows.provider_pause import ProviderPause, pause_of
     from workflows.telling import Telling
-    from workflows.versions import LIMITS_ASK
+    from workflows.versions import LIMITS_ASK, QUICK_TURNS
     from workflows.waits import waited
 
 REPLACED_FROM_FACTS = {
@@ -87,7 +90,7 @@ class AgentWorkflow:
         self._assignment = assignment
         self._state: AgentState | None = None
         self._guidance: list[str] = []
-        self._guidance_shown = 0
+        self._guidance_shown = self._directions = 0
         self._stop: str | None = None
         self._stopped_by: TripKind | None = None
         self._choice: str | None = None
@@ -123,6 +126,8 @@ class AgentWorkflow:
     def direct(self, direction: Direction) -> None:
         """Guidance, a pause or its end, or the choice that answers what this agent waits for."""
         direction = without_secrets(direction)
+        self._directions += 1
+        directions.note(workflow.info().run_id, self._directions)
         match direction.kind:
             case "guidance":
                 self._guidance.append(direction.text)
@@ -224,6 +229,7 @@ class AgentWorkflow:
             lost=self._unanswered.lost,
             waited=self._waited,
             left=remaining(assignment.allowance, state.usage + state.extra_usage),
+            ahead=ahead(assignment, state, ask, self._directions) if workflow.patched(QUICK_TURNS) else None,
         )
         while True:
             try:
@@ -248,15 +254,24 @@ class AgentWorkflow:
                     raise
                 if await self._ask_person("credentials", reason_of(error), ("retry", "stop")) == "stop":
                     raise
-        self._guidance_shown += sum(notice.kind == "guidance" for notice in ask.notices)
-        self._state = state.after(outcome).asked(ask)
-        self._unanswered, self._waited = Unanswered(), ()
+        outcome = self._took(ask, outcome)
         if self._provider.answers():
             self._telling.be_due()
         self._answers = tuple([await self._answer(question) for question in outcome.asked])
         if request.turn == 1 or self._telling.is_due:
             await self._telling.aside(self._event())
         return None
+
+    def _took(self, ask: Ask, outcome: TurnOutcome) -> TurnOutcome:
+        """Take a turn, and those that its activity took after it; returns the last of them."""
+        self._guidance_shown += sum(notice.kind == "guidance" for notice in ask.notices)
+        self._state = self._current.after(outcome).asked(ask)
+        for further in outcome.further:
+            self._state = self._state.after(further)
+        vain = outcome.in_vain
+        self._unanswered = Unanswered() if vain is None else Unanswered().waited(vain)
+        self._waited = ()
+        return (outcome, *outcome.further)[-1]
 
     async def _stalled(self, error: ActivityError) -> AgentResult | None:
         """The model fell silent: ask again, let a fresh agent go on, or report it."""

@@ -59,3 +59,6 @@ SAVED_TOGETHER = "saved-together"
 
 SAVED_ASIDE = "saved-aside"
 """A step's result and the turn of a phase are told to the host while the task goes on."""
+
+QUICK_TURNS = "quick-turns"
+"""An activity takes several turns while they are short."""
