@@ -147,8 +147,8 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
     workflows = [OrchestrationWorkflow, AgentWorkflow, QuotaWorkflow]
     common = Worker(client, task_queue=TASK_QUEUE, workflows=workflows, activities=[opening.open_task], **options)
     host = Worker(client, task_queue=host_queue, workflows=[AgentWorkflow], activities=on_host, **options)
+    _warm_up()
     # What the imports made lives as long as we do; looking through it for garbage stopped all agents for 150 ms.
-    build_all()
     gc.collect()
     gc.freeze()
     # Threads that wait for git and the disk get back in sooner than after the usual 5 ms.
@@ -159,12 +159,10 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
         if arguments.ready_file is not None:
             arguments.ready_file.write_text(str(os.getpid()), encoding="utf-8")
         tidying = asyncio.create_task(asyncio.to_thread(remove_left, tasks_folder(state)))
-        warming = asyncio.create_task(asyncio.to_thread(_warm_up))
         watching = asyncio.create_task(closed_tasks.watch())
         await stopping.wait((common, host), running)
         watching.cancel()
         tidying.cancel()
-        warming.cancel()
     if telemetry is not None:
         await telemetry.end()
 
@@ -186,7 +184,8 @@ def _telemetry(state: Path, credentials: Credentials) -> "Telemetry | None":
 
 
 def _warm_up() -> None:
-    """Read and make what the opening of every agent needs, so that the first ones need not wait for it."""
+    """Make what every task and every agent needs, so that the first ones need not wait for it."""
+    build_all()
     for role in Role:
         system_prompt(role)
         tools_for(role)

@@ -1,6 +1,7 @@
 """The beginning and the end of an agent: the first message and workspace, the verified manifest and what is left."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,7 +24,7 @@ from activities.task_telemetry import AgentBeginning, AgentEnding, agent_began, 
 from activities.telemetry import working
 from activities.text_files import cut_middle
 from activities.trace import TaskTrace
-from activities.turn_journal import cost_so_far, turn_key
+from activities.turn_journal import cost_so_far, turn_key, unheard
 from activities.workspaces import prepare_workspace
 from baton.agent import remaining
 from baton.conversation import Opening
@@ -32,7 +33,7 @@ from baton.first_message import assignment_fields, assignment_message
 from baton.knowledge import Entry, Knowledge, entries
 from baton.manifest import FromAgent, Handing, HandoffReason, ToAgent, complete, missing_context, with_remaining_work
 from baton.merging import conflict_ownership
-from baton.messages import Assignment, CloseAgent, ClosedAgent, OpenedAgent
+from baton.messages import Assignment, CloseAgent, ClosedAgent, OpenedAgent, TurnOutcome
 from baton.plan import Plan
 from baton.pricing import Usage
 from baton.redaction import is_key_file, is_secret_file, masked_value, redacted
@@ -123,6 +124,9 @@ class Agents:
         folder = self._tasks.folder(assignment.task_id)
         trace = TaskTrace(folder)
         async with pulse("writing the manifest"), folder.locked(assignment.workspace):
+            run_id = activity.info().workflow_run_id
+            turns = unheard(folder.store, run_id, request.turns, request.head)
+            request = _after(request, turns)
             facts, corrections = await asyncio.to_thread(_facts, folder.conversations, request)
             changed = await _changed(folder, request) if assignment.role in WRITING_ROLES else []
             if not (request.successor or request.evidence) and assignment.role is Role.EXECUTOR:
@@ -146,12 +150,13 @@ class Agents:
         if unfinished and folder.record.opened.settings.persist_state:
             artifacts = Artifacts(folder.artifacts, await self._secrets(folder, assignment))
             file = await asyncio.to_thread(artifacts.write_handoff, manifest)
-        usage = cost_so_far(folder.store, turn_key(activity.info().workflow_run_id, request.turns + 1, request.head))
+        usage = cost_so_far(folder.store, turn_key(run_id, request.turns + 1, request.head))
+        closed = ClosedAgent(manifest=manifest, file=file, unheard=turns, usage=usage)
         submission = facts.submission
         if submission is not None and submission.tool == "submit_plan":
-            return ClosedAgent(manifest=manifest, file=file, plan=Plan.model_validate(submission.input), usage=usage)
+            return closed.model_copy(update={"plan": Plan.model_validate(submission.input)})
         kept = () if request.successor else tuple(changed[:CHANGED_KEPT])
-        return ClosedAgent(manifest=manifest, file=file, submission=submission, changed=kept, usage=usage)
+        return closed.model_copy(update={"submission": submission, "changed": kept})
 
     async def _secrets(self, folder: TaskFolder, assignment: Assignment) -> frozenset[str]:
         return await self._credentials.secrets_around(folder.workspace(assignment.workspace), folder.checkout)
@@ -234,6 +239,22 @@ def _beginning(assignment: Assignment) -> AgentBeginning:
         step=assignment.step.step if assignment.step else None,
         model=assignment.model,
         began=datetime.now(UTC),
+    )
+
+
+def _after(request: CloseAgent, turns: Sequence[TurnOutcome]) -> CloseAgent:
+    """The end of an agent that took these turns too."""
+    if not turns:
+        return request
+    return request.model_copy(
+        update={
+            "head": turns[-1].head,
+            "commit": turns[-1].commit,
+            "turns": request.turns + len(turns),
+            "usage": sum((turn.usage for turn in turns), request.usage),
+            "records": (*request.records, *(record for turn in turns for record in turn.items)),
+            "knowledge": (*request.knowledge, *(entry for turn in turns for entry in turn.knowledge)),
+        }
     )
 
 

@@ -27,6 +27,8 @@ _LINE_ENDS = frozenset(("text", "eol", "crlf"))
 """They convert nothing in a file without carriage returns."""
 _EXECUTABLE = {FileMode.BLOB: False, FileMode.BLOB_EXECUTABLE: True}
 MOST_BYTES = 4_000_000
+_SYNCED_TOGETHER = 64
+"""Files open at once."""
 _ATTRIBUTES = b".gitattributes"
 _READ_OTHERWISE = (b'"', b"\\")
 """Patterns with these are none to libgit2, or others."""
@@ -159,9 +161,14 @@ class InnerGit:
 
     def _have_on_disk(self, objects: Iterable[pygit2.Oid]) -> None:
         """Wait until new objects are on the disk; what is packed already is."""
+        names = list(map(str, objects))
+        for begin in range(0, len(names), _SYNCED_TOGETHER):
+            self._sync(names[begin : begin + _SYNCED_TOGETHER])
+
+    def _sync(self, names: Iterable[str]) -> None:
         with ExitStack() as stack:
             descriptors = []
-            for name in map(str, objects):
+            for name in names:
                 with suppress(FileNotFoundError):
                     place = self._path / "objects" / name[:2] / name[2:]
                     descriptors.append(os.open(place, os.O_RDONLY | os.O_CLOEXEC))

@@ -33,7 +33,7 @@ class LostCalls:
     """The lost calls of one turn, or of one short call. `lock`: the descriptor of the lock that is held for it.
     `attempt`: the one that runs now. `before`: of earlier activities of this turn. `doing`: what the heartbeat says
     while the model answers. `turn`: the key of the turn, under which they are listed too, however often it was asked
-    for; empty for a short call."""
+    for; empty for a short call. `number`: the turn's, which the heartbeat says too; 0 for a short call."""
 
     store: Store
     key: str
@@ -42,6 +42,7 @@ class LostCalls:
     before: Usage = field(default_factory=Usage)
     doing: str = MODEL
     turn: str = ""
+    number: int = 0
 
     def watching(self, progress: Callable[[int], None]) -> Callable[[int], None]:
         """The same progress; its first word, that the request goes out, is noted for whoever comes after a kill."""
@@ -101,8 +102,8 @@ class LostCalls:
         """How many tokens had come, as far as that attempt lived to tell."""
         for told in activity.info().heartbeat_details:
             if isinstance(told, dict) and (told.get("doing"), told.get("attempt")) == (self.doing, attempt):
-                tokens = told.get("tokens")
-                return tokens if isinstance(tokens, int) else 0
+                tokens, number = told.get("tokens"), told.get("turn")
+                return tokens if isinstance(tokens, int) and self.number in {0, number} else 0
         return 0
 
     @property

@@ -17,13 +17,14 @@ MODEL = "model"
 
 @dataclass
 class Pulse:
-    """What the heartbeat tells: what is being done, the live estimate of output tokens, and for how many seconds no
-    token and no tool output came. `answers`: what it tells while a model answers."""
+    """What the heartbeat tells: what is being done, in which turn, the live estimate of output tokens, and for how many
+    seconds no token and no tool output came. `answers`: what it tells while a model answers."""
 
     doing: str = ""
     tokens: int = 0
     last_sign: float = field(default_factory=time.monotonic)
     answers: str = MODEL
+    turn: int = 0
 
     def report_waiting(self, waits: bool) -> None:
         """The provider is waited for, or not any longer."""
@@ -64,6 +65,8 @@ async def pulse(doing: str = "") -> AsyncIterator[Pulse]:
         await asyncio.sleep(FIRST_BEAT_SECONDS)
         while True:
             told = {"doing": current.doing, "tokens": current.tokens, "silent_seconds": current.silent_seconds}
+            if current.turn:
+                told["turn"] = current.turn
             # What an attempt told is there until another one tells something.
             activity.heartbeat({**told, "attempt": activity.info().attempt})
             await asyncio.sleep(BEAT_SECONDS)

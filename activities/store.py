@@ -40,7 +40,7 @@ class Store:
         name = name_of(data)
         path = self._blob_path(name)
         if not _holds(path, data):
-            write_atomically(path, data, replace=True, is_checked=True)
+            write_atomically(path, data, replace=True)
         return name
 
     def get(self, name: str) -> bytes:
@@ -70,8 +70,7 @@ class Store:
         it is over when the disk has it."""
         digest = hashlib.sha256(data).hexdigest().encode()
         while (known := self.entry(key)) is None:
-            entry, path = digest + b"\n" + data, self._entry_path(key)
-            if write_atomically(path, entry, replace=False, durable=durable, is_checked=True):
+            if write_atomically(self._entry_path(key), digest + b"\n" + data, replace=False, durable=durable):
                 return data
         return known
 
@@ -123,29 +122,24 @@ def name_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def write_atomically(path: Path, data: bytes, *, replace: bool, durable: bool = True, is_checked: bool = False) -> bool:
+def write_atomically(path: Path, data: bytes, *, replace: bool, durable: bool = True) -> bool:
     """Write a file that appears whole or not at all; one that is there stays unless it may be replaced. Whether it is
-    ours now. `durable`: it survives a power cut. `is_checked`: whoever reads it sees whether it is whole, so that one
-    that a power cut left with its name alone does no harm, and the disk is waited for once instead of twice."""
+    ours now. `durable`: it survives a power cut."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-    temporary, is_ours = Path(name), False
+    temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            if durable and not is_checked:
-                os.fsync(descriptor)
-            is_ours = _named(temporary, path, replace=replace)
-            if durable and is_checked:
-                os.fsync(descriptor)
+            if durable:
+                os.fsync(file.fileno())
+        is_ours = replace or _link_first(temporary, path)
+        if replace:
+            temporary.replace(path)
         if durable:
             _sync_folder(path.parent)
         return is_ours
-    except OSError:
-        if is_ours and is_checked:
-            path.unlink(missing_ok=True)
-        raise
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -158,11 +152,8 @@ def _holds(path: Path, data: bytes) -> bool:
         return False
 
 
-def _named(temporary: Path, path: Path, *, replace: bool) -> bool:
-    """Give the file its name; unless it may replace another, only where nobody was first."""
-    if replace:
-        temporary.replace(path)
-        return True
+def _link_first(temporary: Path, path: Path) -> bool:
+    """Give the file its name unless somebody was first."""
     try:
         os.link(temporary, path)
     except FileExistsError:

@@ -52,12 +52,11 @@ from baton.conversation import (
     with_cache_breakpoints,
 )
 from baton.facts import TurnFacts
-from baton.messages import TurnOutcome, TurnRequest
+from baton.messages import InVain, TurnOutcome, TurnRequest
 from baton.models import Stored
 from baton.names import CONVERSATION_LOST
 from baton.pricing import Usage
-from baton.quick_turns import QUICK_SECONDS
-from baton.quick_turns import following as next_turn
+from baton.quick_turns import QUICK_SECONDS, next_request
 from baton.redaction import masked_value
 from baton.roles import WRITING_ROLES
 
@@ -125,30 +124,41 @@ class Turns:
     async def _turns(self, request: TurnRequest) -> TurnOutcome:
         """The turn, and while they are quick those after it."""
         began, in_vain = time.monotonic(), None
+        # What an earlier attempt was in the middle of is taken up as it was asked for, whatever came since.
+        takes_up = activity.info().attempt > 1 and self._is_known(request)
         async with pulse("waiting for the workspace") as beat:
             try:
                 done = [await self._turn(request, beat)]
             except ModelError as error:
                 raise error.fault.error(error.lost) from error
-            while (following := next_turn(request, done)) is not None and _may_go_on(request, began):
+            while (further := next_request(request, done)) is not None and (takes_up or _may_go_on(request, began)):
+                takes_up = takes_up and self._is_known(further)
                 try:
-                    done.append(await self._turn(following, beat))
+                    done.append(await self._turn(further, beat))
                 except ModelError as error:
-                    in_vain = error.lost or Usage()
+                    in_vain = InVain(lost=error.lost or Usage(), silent=error.fault.stalled)
                     break
                 except asyncio.CancelledError:
-                    # The workflow hears of what was done, and of its cancellation anyhow.
+                    if not _is_cancelled_by_workflow():
+                        raise
+                    # It hears of what was done, and `close_agent` counts the rest.
                     break
                 except Exception:
-                    logger.exception("turn %d is left to the next activity, which tells what hinders it", request.turn)
+                    logger.exception("turn %d is left to the next activity, which meets the same", further.turn)
                     break
         return done[0].model_copy(update={"further": tuple(done[1:]), "in_vain": in_vain})
+
+    def _is_known(self, request: TurnRequest) -> bool:
+        """Whether the turn was over in an earlier attempt."""
+        key = turn_key(activity.info().workflow_run_id, request.turn, request.head)
+        return self._tasks.folder(request.task_id).store.entry(f"{key}/outcome") is not None
 
     async def _turn(self, request: TurnRequest, beat: Pulse) -> TurnOutcome:
         folder = self._tasks.folder(request.task_id)
         run, work = activity.info().workflow_run_id, activity.info().activity_id
         key = turn_key(run, request.turn, request.head)
         folder.require()
+        beat.turn = request.turn
         async with folder.locked(request.workspace) as lock:
             if (known := folder.store.entry(f"{key}/outcome")) is not None:
                 return TurnOutcome.model_validate_json(known)
@@ -163,8 +173,9 @@ class Turns:
             except LostBlobError as error:
                 raise ApplicationError(str(error), type=CONVERSATION_LOST, non_retryable=True) from error
             # The disk is not waited for: without this entry the checkpoint tells the same; where the turn made none,
-            # its calls run again.
-            entry = folder.store.enter(f"{key}/outcome", outcome.model_dump_json().encode(), durable=False)
+            # its calls run again. That could not be told to a turn that has been paid for since.
+            durable = request.ahead is not None and not attempt.writes
+            entry = folder.store.enter(f"{key}/outcome", outcome.model_dump_json().encode(), durable=durable)
             return TurnOutcome.model_validate_json(entry)
 
     async def _transact(self, attempt: _Attempt) -> TurnOutcome:
@@ -172,8 +183,8 @@ class Turns:
         begun = attempt.folder.store.entry(f"{attempt.key}/response") is not None
         paid = await self._paid(attempt, conversation)
         if (applied := await _already_applied(attempt, begun=begun)) is not None:
-            return _outcome(applied, paid.seconds)
-        return _outcome(await self._apply(attempt, conversation, paid), paid.seconds)
+            return _outcome(applied, paid)
+        return _outcome(await self._apply(attempt, conversation, paid), paid)
 
     async def _paid(self, attempt: _Attempt, conversation: Conversation) -> Paid:
         """The response, and meanwhile the workspace: neither is waited for when the other cannot be had."""
@@ -196,12 +207,20 @@ class Turns:
         if (known := folder.store.entry(f"{attempt.key}/response")) is not None:
             paid = Paid.model_validate_json(known)
             response_found(opening.model, request.max_tokens, paid.response, paid.at, paid.seconds)
-            attempt.trace.model_answered(paid.response, paid.seconds, paid.at)
+            attempt.trace.model_answered(paid.response, paid.seconds, paid.at, again=True)
             return paid
         user = await self._user_content(folder, request, conversation)
         again = f"/again-{request.asked_before}" if request.asked_before else ""
         info, lock = activity.info(), attempt.lock.descriptor
-        lost = LostCalls(folder.store, f"{attempt.key}{again}", lock, info.attempt, request.lost, turn=attempt.key)
+        lost = LostCalls(
+            folder.store,
+            f"{attempt.key}{again}",
+            lock,
+            info.attempt,
+            request.lost,
+            turn=attempt.key,
+            number=request.turn,
+        )
         prices = folder.record.opened.settings.prices
         before = conversation.turns[-1] if conversation.turns else None
         asked = ModelRequest(
@@ -235,7 +254,9 @@ class Turns:
             attempt.trace.model_failed(opening.model, error.fault, error.spent)
             raise
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        paid = Paid(user=user, response=response, at=at, seconds=attempt.trace.seconds, lost=lost.total())
+        told = sum(notice.kind == "guidance" for notice in request.notices)
+        seconds = attempt.trace.seconds
+        paid = Paid(user=user, response=response, at=at, seconds=seconds, lost=lost.total(), guidance=told)
         paid = Paid.model_validate_json(await _entered(folder, f"{attempt.key}/response", paid))
         attempt.trace.model_answered(paid.response, paid.seconds, paid.at)
         return paid
@@ -312,7 +333,14 @@ def _may_go_on(request: TurnRequest, began: float) -> bool:
     """Whether an activity that began then is young enough for one more turn, and nobody told the agent anything."""
     told = number_of(activity.info().workflow_run_id)
     is_told = request.ahead is not None and told > request.ahead.directions
-    return time.monotonic() - began < QUICK_SECONDS and not is_told and not activity.is_worker_shutdown()
+    is_ending = activity.is_cancelled() or activity.is_worker_shutdown()
+    return time.monotonic() - began < QUICK_SECONDS and not is_told and not is_ending
+
+
+def _is_cancelled_by_workflow() -> bool:
+    """Else the worker stops, and another attempt takes up what this one is in the middle of."""
+    details = activity.cancellation_details()
+    return details is not None and details.cancel_requested
 
 
 async def _workspace_of(attempt: _Attempt) -> None:
@@ -359,7 +387,7 @@ async def _checkpointed(attempt: _Attempt, workspace: Path) -> _Applied | None:
     return None
 
 
-def _outcome(applied: _Applied, seconds: float) -> TurnOutcome:
+def _outcome(applied: _Applied, paid: Paid) -> TurnOutcome:
     node = applied.node
     facts = TurnFacts.model_validate(node.facts)
     wanted = calls(node.response)
@@ -377,7 +405,8 @@ def _outcome(applied: _Applied, seconds: float) -> TurnOutcome:
         calls=len(wanted),
         doing=doing(wanted[-1]) if wanted else "",
         asked=facts.asked,
-        signs=signs_of(node.response, node.results, seconds),
+        signs=signs_of(node.response, node.results, paid.seconds),
+        guidance=paid.guidance,
     )
 
 

@@ -13,13 +13,15 @@ from baton.pricing import Usage
 
 class Paid(Stored):
     """A journaled response, with the user content that it answers, when it came and how long it took. `lost`: what
-    earlier calls of its turn cost that brought nothing."""
+    earlier calls of its turn cost that brought nothing. `guidance`: how much of it the content tells; None where an
+    older version did not say."""
 
     user: tuple[Block, ...]
     response: Response
     at: str = ""
     seconds: float = 0.0
     lost: Usage = Usage()
+    guidance: int | None = None
 
 
 def turn_key(run_id: str | None, turn: int, head: str) -> str:
@@ -27,10 +29,16 @@ def turn_key(run_id: str | None, turn: int, head: str) -> str:
     return f"{run_id}/{turn}/{head}"
 
 
+def unheard(store: Store, run_id: str | None, turn: int, head: str) -> tuple[TurnOutcome, ...]:
+    """The turns after this one that were over when their activity died: their workflow did not hear of them."""
+    found: list[TurnOutcome] = []
+    while (known := store.entry(f"{turn_key(run_id, turn + len(found) + 1, head)}/outcome")) is not None:
+        found.append(TurnOutcome.model_validate_json(known))
+        head = found[-1].head
+    return tuple(found)
+
+
 def cost_so_far(store: Store, key: str) -> Usage:
-    """What a turn cost whose outcome its workflow never got: all of it, lost calls included."""
-    if (outcome := store.entry(f"{key}/outcome")) is not None:
-        ended = TurnOutcome.model_validate_json(outcome)
-        return ended.usage + ended.extra_usage
+    """What a turn cost that has no outcome: all of it, lost calls included."""
     lost, paid = lost_in_turn(store, key), store.entry(f"{key}/response")
     return lost if paid is None else lost + Paid.model_validate_json(paid).response.usage

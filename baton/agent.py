@@ -195,8 +195,12 @@ def _after_a_warning(assignment: Assignment, trip: Trip) -> Move:
 
 
 def _seen(turn: int, outcome: TurnOutcome) -> Seen:
-    progress = bool(outcome.files_changed or outcome.items or outcome.knowledge)
-    return Seen(turn=turn, doing=outcome.doing[:80], progress=progress, signs=outcome.signs)
+    return Seen(turn=turn, doing=outcome.doing[:80], progress=makes_progress(outcome), signs=outcome.signs)
+
+
+def makes_progress(outcome: TurnOutcome) -> bool:
+    """Whether a turn changed a file, finished an item or recorded something."""
+    return bool(outcome.files_changed or outcome.items or outcome.knowledge)
 
 
 def _at_most(tokens: int, assignment: Assignment, state: AgentState) -> int:

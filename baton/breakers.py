@@ -105,7 +105,7 @@ def tripped(turns: Sequence[Seen], *, has_items: bool) -> Trip | None:
     """The breaker that these turns of an agent trip, if any; the newest turn is the last."""
     if not turns or (turns[-1].progress and not turns[-1].signs.edits):
         return None
-    since = _since_progress(turns)
+    since = since_progress(turns)
     return (
         _same_edits(turns)
         or _repeated(since, lambda s: _pair(s.calls, s.results), SAME_CALLS, "the same calls with the same results")
@@ -155,7 +155,8 @@ _AT_A_LIMIT = {
 }
 
 
-def _since_progress(turns: Sequence[Seen]) -> Sequence[Seen]:
+def since_progress(turns: Sequence[Seen]) -> Sequence[Seen]:
+    """The turns after the last one that brought something."""
     for position in range(len(turns) - 1, -1, -1):
         if turns[position].progress:
             return turns[position + 1 :]

@@ -207,10 +207,15 @@ class OpenedAgent(Stored):
 
 class Ahead(Stored):
     """How far an agent may go on by itself after a turn: so many further turns, within its budget, of which it has used
-    `used_tokens`, within what the model's window and one response hold, and unless it got more than `directions`."""
+    `used_tokens`, within what the model's window and one response hold, and unless it got more than `directions`.
+
+    For the breakers: how many turns brought no progress before (`idle`), and the edits that may not come once more.
+    """
 
     turns: int
     directions: int
+    idle: int = 0
+    edits: tuple[str, ...] = ()
     budget: Budget
     used_tokens: int
     context_tokens: int | None = None
@@ -242,11 +247,18 @@ class TurnRequest(Stored):
     ahead: Ahead | None = None
 
 
+class InVain(Stored):
+    """A call that brought nothing. `lost`: what it cost; `silent`: the model had fallen silent."""
+
+    lost: Usage = Usage()
+    silent: bool = False
+
+
 class TurnOutcome(Stored):
     """The small result of one turn. `extra_usage`: calls beside the agent's own, such as answers of a predecessor.
 
-    `further`: the turns that the same activity took after it; `in_vain`: what calls cost that were to be one more, and
-    brought nothing; None where there was none.
+    `guidance`: how much of it the model was told; None in outcomes of older versions, which told all. `further`: the
+    turns that the same activity took after it; `in_vain`: a call for one more that failed; None where none did.
     """
 
     head: str
@@ -263,8 +275,9 @@ class TurnOutcome(Stored):
     doing: str = ""
     asked: tuple[Question, ...] = ()
     signs: TurnSigns = TurnSigns()
+    guidance: int | None = None
     further: tuple["TurnOutcome", ...] = ()
-    in_vain: Usage | None = None
+    in_vain: InVain | None = None
 
 
 class CloseAgent(Stored):
@@ -288,13 +301,15 @@ class CloseAgent(Stored):
 
 class ClosedAgent(Stored):
     """What is left of an agent: the verified manifest, the file that holds it, what it submitted, and some of the paths
-    that its chain changed. `usage`: what its last turn cost, where the workflow got no outcome of it."""
+    that its chain changed. `unheard`: turns of which the workflow got no outcome, for their activity died; `usage`:
+    what the one after them cost, which has none."""
 
     manifest: Manifest
     file: str | None = None
     submission: Submission | None = None
     plan: Plan | None = None
     changed: tuple[str, ...] = ()
+    unheard: tuple[TurnOutcome, ...] = ()
     usage: Usage = Usage()
 
 

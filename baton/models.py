@@ -23,10 +23,10 @@ class Submitted(BaseModel):
 
 
 def build_all() -> None:
-    """Build every model that is defined by now. Else each is built when it is first needed: a command, which needs few,
-    starts sooner, but a worker would do so in its first task."""
-    for model in _below(BaseModel):
-        if not model.__pydantic_complete__ and model.model_config.get("defer_build"):
+    """Build every model of ours that is defined by now. Else each is built when it is first needed: a command, which
+    needs few, starts sooner, but a worker would do so in its first task."""
+    for model in (*_below(Stored), *_below(Submitted)):
+        if not model.__pydantic_complete__:
             model.model_rebuild()
 
 

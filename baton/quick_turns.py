@@ -1,20 +1,23 @@
 """Quick turns: while an agent's turns are short, one activity takes several of them.
 
 The way over the server costs as much for a turn of a second as for one of a minute. So the workflow says how far the
-agent may go on by itself (`Ahead`), and the activity goes on as long as it is young and the last turn left nothing to
-decide. Everything else, limits and the line of the budget first of all, ends the activity, and the workflow decides.
+agent may go on by itself (`Ahead`), and the activity goes on as long as it is young and the workflow would only ask for
+one more turn. Whatever else there is to do ends the activity: a limit, the line of the budget, a word of the breakers.
 """
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import takewhile
 
-from baton.agent import AgentState, Ask, exceeded, is_nearly_full, remaining
+from baton.agent import AgentState, Ask, exceeded, is_nearly_full, makes_progress, remaining
+from baton.breakers import SAME_CALLS, SAME_EDITS, SAME_ERRORS, SAME_WORDS, since_progress
 from baton.budget import Phase
 from baton.conversation import Ending
 from baton.messages import Ahead, Assignment, TurnOutcome, TurnRequest
 from baton.pricing import Usage
 
 QUICK_SECONDS = 5.0
-"""No further turn begins in an activity that is as old as this: what its turns came to is known by then."""
+"""No further turn begins in an activity that is as old as this, so that what was done is soon known."""
 MOST_TURNS = 16
 """Of one activity: its result stays small."""
 
@@ -28,9 +31,12 @@ def ahead(assignment: Assignment, state: AgentState, ask: Ask, directions: int) 
         return None
     if turns < 1 or ask.prepared or ask.hand_off_asked or ask.warned or state.warned:
         return None
+    made = Counter(turn.signs.edits for turn in state.seen if turn.signs.edits and turn.progress)
     return Ahead(
         turns=turns,
         directions=directions,
+        idle=len(since_progress(state.seen)),
+        edits=tuple(edit for edit, times in made.items() if times >= SAME_EDITS - 2),
         budget=assignment.budget,
         used_tokens=state.usage.output_tokens,
         context_tokens=assignment.context_tokens,
@@ -38,16 +44,17 @@ def ahead(assignment: Assignment, state: AgentState, ask: Ask, directions: int) 
     )
 
 
-def following(request: TurnRequest, done: Sequence[TurnOutcome]) -> TurnRequest | None:
+def next_request(request: TurnRequest, done: Sequence[TurnOutcome]) -> TurnRequest | None:
     """The request after these turns, the first of which was `request`; None when the workflow is to decide.
 
     As `next_move` would have it: a turn of calls, and nothing that the agent has to be told.
     """
     bounds, last = request.ahead, done[-1]
-    if bounds is None or len(done) > bounds.turns or not _plain(last) or _again(last, done[:-1]):
+    if bounds is None or len(done) > bounds.turns or not _plain(last) or _may_trip(bounds, done):
         return None
     used = sum((outcome.usage for outcome in done), Usage())
-    left = remaining(request.left, all_used := sum((outcome.extra_usage for outcome in done), used))
+    all_used = sum((outcome.extra_usage for outcome in done), used)
+    left = remaining(request.left, all_used)
     tokens = bounds.used_tokens + used.output_tokens
     if exceeded(request.left, all_used) is not None or bounds.budget.phase(tokens) is not Phase.WORKING:
         return None
@@ -73,6 +80,12 @@ def _plain(outcome: TurnOutcome) -> bool:
     return outcome.ending is Ending.TOOLS and outcome.calls > 0 and not asks
 
 
-def _again(last: TurnOutcome, before: Sequence[TurnOutcome]) -> bool:
-    """Whether it failed, or did what it had just done: that is for the breakers to see."""
-    return bool(last.signs.error) or any(last.signs.calls == outcome.signs.calls for outcome in before)
+def _may_trip(bounds: Ahead, done: Sequence[TurnOutcome]) -> bool:
+    """Whether these turns are for the breakers to see: fewer than any of them needs to trip."""
+    last, before = done[-1], done[:-1]
+    edits = (*bounds.edits, *(outcome.signs.edits for outcome in before))
+    if last.signs.edits and last.signs.edits in edits:
+        return True
+    idle = list(takewhile(lambda outcome: not makes_progress(outcome), reversed(done)))
+    turns = len(idle) + (bounds.idle if len(idle) == len(done) else 0)
+    return turns >= min(SAME_CALLS, SAME_ERRORS, SAME_WORDS)

@@ -28,10 +28,10 @@ HOST = "127.0.0.1"
 NAMESPACE = "default"
 RETENTION = "8760h"  # the server's default is 24 h: finished tasks would vanish
 DYNAMIC_CONFIG = (
-    # Without these a dispatch waits for a token of 50 ms, and timers for one of the next second (measured on 1.32).
+    # Without these each dispatch waits for up to 50 ms, and timers come in steps of a second (measured on 1.32).
     "history.transferProcessorMaxPollRPS=500",
     "history.timerProcessorMaxPollRPS=500",
-    # A timer shorter than this is late by up to this; ours are of 1 s and more. Less of it reads the queue for each.
+    # A timer shorter than this is late by up to this; ours are of 1 s and more. With less, each timer is a read.
     'history.timerProcessorMaxTimeShift="250ms"',
     # Several reads within a second look like a stuck queue to the server, which then saves its place each time.
     "history.queueReaderStuckCriticalAttempts=1000000",

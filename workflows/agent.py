@@ -127,6 +127,7 @@ class AgentWorkflow:
         """Guidance, a pause or its end, or the choice that answers what this agent waits for."""
         direction = without_secrets(direction)
         self._directions += 1
+        # A hint for the activity that runs; the workflow never reads it.
         directions.note(workflow.info().run_id, self._directions)
         match direction.kind:
             case "guidance":
@@ -254,7 +255,7 @@ class AgentWorkflow:
                     raise
                 if await self._ask_person("credentials", reason_of(error), ("retry", "stop")) == "stop":
                     raise
-        outcome = self._took(ask, outcome)
+        outcome = self._take(ask, outcome)
         if self._provider.answers():
             self._telling.be_due()
         self._answers = tuple([await self._answer(question) for question in outcome.asked])
@@ -262,15 +263,17 @@ class AgentWorkflow:
             await self._telling.aside(self._event())
         return None
 
-    def _took(self, ask: Ask, outcome: TurnOutcome) -> TurnOutcome:
+    def _take(self, ask: Ask, outcome: TurnOutcome) -> TurnOutcome:
         """Take a turn, and those that its activity took after it; returns the last of them."""
-        self._guidance_shown += sum(notice.kind == "guidance" for notice in ask.notices)
+        asked = sum(notice.kind == "guidance" for notice in ask.notices)
+        self._guidance_shown += asked if outcome.guidance is None else outcome.guidance
         self._state = self._current.after(outcome).asked(ask)
         for further in outcome.further:
             self._state = self._state.after(further)
-        vain = outcome.in_vain
-        self._unanswered = Unanswered() if vain is None else Unanswered().waited(vain)
-        self._waited = ()
+        self._unanswered, self._waited = Unanswered(), ()
+        if (vain := outcome.in_vain) is not None:
+            again = self._unanswered.stalled if vain.silent else self._unanswered.waited
+            self._unanswered = again(vain.lost)
         return (outcome, *outcome.further)[-1]
 
     async def _stalled(self, error: ActivityError) -> AgentResult | None:
@@ -438,6 +441,8 @@ class AgentWorkflow:
             summary=f"{self._id} · {'hand off' if successor else 'close'}",
             **policies.GIT,
         )
+        for turn in closed.unheard:
+            self._state = self._current.after(turn)
         if not evidence:
             self._count(closed.usage)
         return closed

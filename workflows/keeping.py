@@ -7,7 +7,6 @@ the whole.
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 from temporalio import workflow
@@ -20,7 +19,8 @@ with workflow.unsafe.imports_passed_through():
     from baton.names import OTHER_REVISION
     from baton.progress import Progress, SaveProgress, added
     from workflows import policies
-    from workflows.failures import type_of
+    from workflows.failures import reason_of, type_of
+    from workflows.log import say
     from workflows.versions import SAVED_TOGETHER
 
 
@@ -68,7 +68,7 @@ class Keeping:
         if not for_next_run:
             self._waiting.append(wanted)
         elif self._aside is not None:
-            await self._aside
+            await asyncio.shield(self._aside)
         async with self._lock:
             if not wanted.written:
                 await self._save_with_others(wanted, for_next_run)
@@ -81,14 +81,17 @@ class Keeping:
             self._aside = asyncio.create_task(self._write_waiting())
 
     async def _write_waiting(self) -> None:
-        with suppress(ActivityError):
+        try:
             while self._waiting:
                 await self.write((), with_progress=True)
+        except ActivityError as error:
+            say(f"what is new could not be written, and is tried again with the next save: {reason_of(error)[:300]}")
 
     async def _save_with_others(self, wanted: _Wanted, for_next_run: bool) -> None:
         """One save for all that wait for it by now, so that a task with many merges in a row is not behind them."""
         together = [wanted]
         others = [one for one in self._waiting if one is not wanted]
+        # Who writes aside came after those that did not do it together.
         if others and (self._aside is not None or workflow.patched(SAVED_TOGETHER)):
             together = [*others, wanted]
         try:

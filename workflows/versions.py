@@ -61,4 +61,4 @@ SAVED_ASIDE = "saved-aside"
 """A step's result and the turn of a phase are told to the host while the task goes on."""
 
 QUICK_TURNS = "quick-turns"
-"""An activity takes several turns while they are short."""
+"""An activity takes several turns while they are short; an older worker would not take them from its result."""

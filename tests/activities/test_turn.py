@@ -228,11 +228,12 @@ async def test_after_a_broken_call_the_same_request_is_made_once_more(make_bench
 @pytest.mark.parametrize(
     ("beats", "tokens"),
     [
-        ([{"doing": "model", "tokens": 700, "attempt": 1}], 700),
+        ([{"doing": "model", "tokens": 700, "attempt": 1, "turn": 2}], 700),
+        ([{"doing": "model", "tokens": 700, "attempt": 1, "turn": 1}], 0),
         ([], 0),
         ([{"doing": "waiting for the workspace", "tokens": 0, "attempt": 1}], 0),
     ],
-    ids=["told", "killed before the first heartbeat", "told before it asked"],
+    ids=["told", "told of the turn before", "killed before the first heartbeat", "told before it asked"],
 )
 async def test_a_response_that_a_kill_lost_is_counted(
     make_bench: MakeBench, beats: list[dict[str, Any]], tokens: int

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baton.agent import AgentState, Ask, next_move, remaining
-from baton.breakers import TurnSigns
+from baton.breakers import SAME_CALLS, TurnSigns
 from baton.budget import Budget
 from baton.conversation import Ending
 from baton.facts import Question
 from baton.messages import Assignment, TurnLimits, TurnOutcome, TurnRequest
 from baton.pricing import Usage
-from baton.quick_turns import MOST_TURNS, ahead, following
+from baton.quick_turns import MOST_TURNS, ahead, next_request
 from baton.roles import Role
 
 ASSIGNMENT = Assignment(
@@ -32,7 +32,7 @@ ASSIGNMENT = Assignment(
 def outcome(number: int = 0, output_tokens: int = 100, **fields: Any) -> TurnOutcome:
     usage = Usage(output_tokens=output_tokens, model_calls=1, input_tokens=fields.pop("input_tokens", 0))
     signs = TurnSigns(calls=f"call {number}", results="r")
-    plain = {"ending": Ending.TOOLS, "calls": 1, "signs": signs}
+    plain = {"ending": Ending.TOOLS, "calls": 1, "signs": signs, "files_changed": 1}
     return TurnOutcome(head=f"h{number}", commit=f"c{number}", usage=usage, **plain | fields)
 
 
@@ -64,7 +64,7 @@ def begun(*more: TurnOutcome) -> AgentState:
 
 def test_a_plain_turn_is_followed_by_one_as_the_workflow_would_ask_for() -> None:
     first = request(ASSIGNMENT, begun())
-    further = following(first, [outcome(1)])
+    further = next_request(first, [outcome(1)])
     assert further == request(ASSIGNMENT, begun(outcome(1))).model_copy(update={"ahead": first.ahead})
 
 
@@ -84,62 +84,89 @@ def test_the_first_turn_of_an_agent_is_told_at_once() -> None:
         outcome(1, refused_submissions=1),
         outcome(1, asked=(Question(call_id="t", question="Which?", options=("a",)),)),
         outcome(1, output_tokens=ASSIGNMENT.budget.prepare_tokens),
-        outcome(1, signs=TurnSigns(calls="c", error="e")),
     ],
 )
 def test_everything_else_is_for_the_workflow(last: TurnOutcome) -> None:
-    assert following(request(ASSIGNMENT, begun()), [last]) is None
+    assert next_request(request(ASSIGNMENT, begun()), [last]) is None
 
 
-def test_the_same_calls_again_are_for_the_workflow() -> None:
-    first = request(ASSIGNMENT, begun())
-    assert following(first, [outcome(1), outcome(2)]) is not None
-    assert following(first, [outcome(1), outcome(1)]) is None
+def test_turns_without_progress_are_few_in_a_row() -> None:
+    first, done = request(ASSIGNMENT, begun(outcome(0, files_changed=0))), [outcome(1, files_changed=0)]
+    while next_request(first, done) is not None:
+        done.append(outcome(len(done) + 1, files_changed=0))
+    # One more is idle since before.
+    assert len(done) == SAME_CALLS - 1
+    done[-1] = outcome(9)
+    assert next_request(first, done) is not None
+
+
+def test_an_edit_that_was_made_before_is_for_the_workflow() -> None:
+    edit = {"signs": TurnSigns(calls="c", edits="e")}
+    assert next_request(request(ASSIGNMENT, begun()), [outcome(1, **edit)]) is not None
+    assert next_request(request(ASSIGNMENT, begun()), [outcome(1, **edit), outcome(2), outcome(3, **edit)]) is None
+    assert next_request(request(ASSIGNMENT, begun(outcome(0, **edit))), [outcome(1, **edit)]) is None
 
 
 def test_the_turns_of_one_activity_are_bounded() -> None:
     first, done = request(ASSIGNMENT, begun()), [outcome(1)]
-    while following(first, done) is not None:
+    while next_request(first, done) is not None:
         done.append(outcome(len(done) + 1))
     assert len(done) == MOST_TURNS
     few = request(ASSIGNMENT.model_copy(update={"max_turns": 3}), begun())
-    assert following(few, [outcome(1)]) is not None
-    assert following(few, [outcome(1), outcome(2)]) is None
+    assert next_request(few, [outcome(1)]) is not None
+    assert next_request(few, [outcome(1), outcome(2)]) is None
+
+
+MARK = st.sampled_from(["", "a", "b"])
+SIGNS = st.builds(TurnSigns, calls=MARK, results=MARK, edits=MARK, error=MARK, words=MARK)
+TURN = st.tuples(
+    st.integers(0, 3_000), st.integers(0, 60_000), st.decimals(0, 2, places=2), st.integers(0, 1), st.one_of(SIGNS)
+)
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 3_000), st.integers(0, 60_000), st.decimals(0, 2, places=2)), min_size=1),
+    st.lists(TURN, max_size=40),
+    st.lists(TURN, min_size=1),
     st.one_of(st.none(), st.integers(0, 12_000)),
     st.one_of(st.none(), st.integers(0, 20)),
     st.one_of(st.none(), st.decimals(0, 6, places=2)),
     st.one_of(st.none(), st.integers(1, 5_000)),
+    st.booleans(),
 )
 def test_it_never_goes_where_the_workflow_would_not(
-    turns: list[tuple[int, int, Decimal]],
+    before: list[tuple[int, int, Decimal, int, TurnSigns]],
+    turns: list[tuple[int, int, Decimal, int, TurnSigns]],
     tokens: int | None,
     model_calls: int | None,
     cost: Decimal | None,
     most: int | None,
+    has_items: bool,
 ) -> None:
     assignment = ASSIGNMENT.model_copy(
         update={
             "allowance": TurnLimits(output_tokens=tokens, model_calls=model_calls, cost_usd=cost),
             "context_tokens": 60_000,
             "most_output_tokens": most,
+            "items": ("a",) if has_items else (),
         }
     )
-    state = begun()
+    state = begun(*(_turn(n, (0, 0, Decimal(0), *turn[3:])) for n, turn in enumerate(before)))
     if not isinstance(next_move(assignment, state), Ask):
         return
     first, done = request(assignment, state), list[TurnOutcome]()
-    for number, (output, given_tokens, price) in enumerate(turns):
-        usage = Usage(output_tokens=output, input_tokens=given_tokens, model_calls=1, cost_usd=price)
-        done.append(outcome(number).model_copy(update={"usage": usage}))
+    for number, turn in enumerate(turns):
+        done.append(_turn(number, turn))
         state = state.after(done[-1])
-        move, further = next_move(assignment, state), following(first, done)
+        move, further = next_move(assignment, state), next_request(first, done)
         if further is None:
             return
         assert isinstance(move, Ask)
         assert (move.max_tokens, move.notices, move.prepared, move.warned) == (further.max_tokens, (), False, False)
         assert further.left == remaining(assignment.allowance, state.usage + state.extra_usage)
         assert (further.head, further.commit, further.turn) == (state.head, state.commit, state.turn + 1)
+
+
+def _turn(number: int, turn: tuple[int, int, Decimal, int, TurnSigns]) -> TurnOutcome:
+    output, given_tokens, price, changed, signs = turn
+    usage = Usage(output_tokens=output, input_tokens=given_tokens, model_calls=1, cost_usd=price)
+    return outcome(number, files_changed=changed, signs=signs).model_copy(update={"usage": usage})

@@ -24,6 +24,7 @@ from temporalio.worker import (
 
 from activities.agents import Agents
 from activities.credentials import Credentials
+from activities.directions import number_of
 from activities.merging import Merging
 from activities.model import LONGEST_SILENCE, Model
 from activities.model_client import ModelClient
@@ -146,6 +147,14 @@ async def until(handle: Handle, condition: Callable[[TaskStatus], bool]) -> Task
         while not condition(now := await status(handle)):
             await asyncio.sleep(0.05)
     return now
+
+
+async def until_told(rig: "Rig", agent: str) -> None:
+    """Wait until the agent of this workflow was told something: from then on it takes no further turn by itself."""
+    run_id = (await rig.client.get_workflow_handle(agent).describe()).run_id
+    async with asyncio.timeout(WAIT_SECONDS):
+        while not number_of(run_id):
+            await asyncio.sleep(0.02)
 
 
 def manifests(result: TaskResult) -> list[dict[str, Any]]:

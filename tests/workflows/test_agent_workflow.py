@@ -18,7 +18,7 @@ from baton.status import TaskResult, TaskStatus
 from emulator.dialogue import Dialogue
 from emulator.reply import Block, HttpError, Reply, Text, ToolUse
 from tests.end_to_end.bench import Rules, generation, git, statuses, task
-from tests.workflows.rig import Attempt, Rig, answer, attention, manifests, status, until
+from tests.workflows.rig import Attempt, Rig, answer, attention, manifests, status, until, until_told
 from workflows.orchestration import OrchestrationWorkflow
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -151,6 +151,7 @@ async def test_a_pause_and_its_end(rig: Rig) -> None:
         handle = await rig.start(task(source, *ITEMS))
         await asyncio.to_thread(model.asked.wait, 20)
         await handle.signal(OrchestrationWorkflow.pause)
+        await until_told(rig, f"{handle.id}/step-1")
         model.may_answer.set()
         await until(handle, lambda now: now.handoffs == 1)
         asked = len(api.requests)
@@ -162,6 +163,49 @@ async def test_a_pause_and_its_end(rig: Rig) -> None:
     assert_all_edited(source, result)
     (manifest,) = manifests(result)
     assert (manifest["reason"], manifest["completed_items"]) == ("paused", ["a.py", "b.py"])
+
+
+async def test_short_turns_share_an_activity(rig: Rig) -> None:
+    source = three_files(rig)
+    with rig.api(Rules(editing)) as api:
+        handle = await rig.start(task(source, *ITEMS))
+        result = await handle.result()
+        assert statuses(api) == {200: 4}
+    assert_all_edited(source, result)
+    agent = rig.client.get_workflow_handle(f"{handle.id}/step-1")
+    names = [
+        event.activity_task_scheduled_event_attributes.activity_type.name
+        async for event in agent.fetch_history_events()
+        if event.HasField("activity_task_scheduled_event_attributes")
+    ]
+    # The first turn is told at once; the others are one activity's.
+    assert names == ["open_agent", "execute_step", "execute_step", "close_agent"]
+    told = trace.parse((Path(result.artifacts) / trace.NAME).read_text(encoding="utf-8"))
+    assert [line.turn for line in told.of("model") if line.agent == "executor-1-editor"] == [1, 2, 3, 4]
+
+
+async def test_turns_that_were_over_when_their_activity_died_count(rig: Rig) -> None:
+    """The task is cancelled before another attempt could tell of them."""
+    source, over = three_files(rig), asyncio.Event()
+
+    async def dying(attempt: Attempt, given: ExecuteActivityInput) -> object:
+        outcome = await attempt()
+        if isinstance(given.args[0], TurnRequest) and given.args[0].turn == 2:
+            over.set()
+            raise RuntimeError("it died before it could tell")
+        return outcome
+
+    with rig.api(Rules(editing)) as api, rig.around(dying):
+        handle = await rig.start(task(source, *ITEMS))
+        await asyncio.wait_for(over.wait(), 20)
+        await handle.cancel()
+        with pytest.raises(WorkflowFailureError):
+            await handle.result()
+        paid = sum(exchange.usage["output_tokens"] for exchange in api.requests if exchange.usage)
+    now = await status(handle)
+    assert (now.usage.model_calls, now.usage.output_tokens) == (4, paid)
+    assert now.items.done == len(ITEMS)
+    assert git(source, "show", f"baton/{handle.id}:c.py") == "new = 3\n"
 
 
 async def test_cancel_stops_at_once_and_keeps_what_was_done(rig: Rig) -> None:

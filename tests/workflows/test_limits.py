@@ -15,7 +15,7 @@ from emulator.dialogue import Dialogue
 from emulator.reply import Block, ToolUse
 from emulator.server import EmulatorServer
 from tests.end_to_end.bench import Handle, Rules, generation, statuses, task
-from tests.workflows.rig import Rig, answer, attention, manifests, until
+from tests.workflows.rig import Rig, answer, attention, manifests, until, until_told
 from tests.workflows.test_agent_workflow import ITEMS, assert_all_edited, editing, three_files
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -102,6 +102,7 @@ async def test_a_lowered_limit_stops_at_the_end_of_the_turn(rig: Rig) -> None:
         handle = await rig.start(task(source, *ITEMS))
         await asyncio.to_thread(model.asked.wait, 20)
         await handle.execute_update("change_limits", {"max_cost_usd": "0"})
+        await until_told(rig, f"{handle.id}/step-1")
         model.may_answer.set()
         item = await at_limit(handle)
         assert "The cost limit of 0.00 USD is reached" in item.question
@@ -117,6 +118,7 @@ async def test_the_time_limit_holds_every_agent_and_can_be_raised(rig: Rig) -> N
         handle = await rig.start(task(source, *ITEMS, limits={"duration": "2s"}))
         await asyncio.to_thread(model.asked.wait, 20)
         await until(handle, lambda now: any("time limit" in h.text for h in now.happenings))
+        await until_told(rig, f"{handle.id}/step-1")
         model.may_answer.set()
         item = await at_limit(handle)
         assert item.question.startswith("The time limit is reached (2 s)")

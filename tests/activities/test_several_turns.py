@@ -1,0 +1,309 @@
+"""Several short turns in one activity: each is a transaction of its own, and what was done is never lost."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from agents_bench import Agent, Bench, MakeBench, call, does, says
+from test_turn_kills import POINTS, DyingRepository, DyingStore, Killed
+
+from activities import directions
+from activities.model import ModelRequest, Progress
+from activities.store import Store
+from baton import trace
+from baton.budget import Budget
+from baton.conversation import Notice, NoticeKind, Response
+from baton.manifest import HandoffReason
+from baton.messages import Ahead, InVain, TurnOutcome, TurnRequest
+from baton.roles import Role
+from emulator.reply import Cut, HttpError, Reply, Stall
+
+AHEAD = Ahead(turns=5, directions=0, budget=Budget(), used_tokens=0)
+
+
+def edit(number: int) -> Reply:
+    """One more line in a file of its own."""
+    return does(
+        call("write", file_path=f"new/{number}.txt", content=f"{number}\n"),
+        call("bash", command=f"echo {number} >> log.txt"),
+    )
+
+
+LAST = says("And now?")
+"""The workflow is to look at it."""
+
+
+def quick(agent: Agent) -> TurnRequest:
+    return agent.request().model_copy(update={"ahead": AHEAD})
+
+
+def subjects(*turns: int) -> list[str]:
+    return [f"executor-2-converter · turn {number}" for number in turns]
+
+
+def log(agent: Agent) -> str:
+    return (agent.workspace / "log.txt").read_text()
+
+
+async def test_one_activity_takes_turns_until_there_is_something_to_decide(make_bench: MakeBench) -> None:
+    bench = await make_bench(edit(1), edit(2), edit(3), LAST)
+    agent = await bench.start()
+    outcome = await agent.attempt(quick(agent))
+    assert [one.calls for one in (outcome, *outcome.further)] == [2, 2, 2, 0]
+    assert outcome.in_vain is None
+    assert agent.commits() == subjects(1, 2, 3)
+    assert log(agent) == "1\n2\n3\n"
+    assert bench.statuses() == [200] * 4
+    # Each goes on from the one before.
+    heads = [outcome.head, *(one.head for one in outcome.further)]
+    assert [bench.folder.conversations.load(heads[-1]).turns[n].parent for n in (1, 2, 3)] == heads[:3]
+
+
+async def test_without_leave_an_activity_takes_one_turn(make_bench: MakeBench) -> None:
+    bench = await make_bench(edit(1), edit(2))
+    agent = await bench.start()
+    assert (await agent.attempt(agent.request())).further == ()
+
+
+async def test_an_agent_that_was_told_something_comes_back_first(make_bench: MakeBench) -> None:
+    bench = await make_bench(edit(1), edit(2), LAST)
+    agent = await bench.start(run_id="told something")
+    directions.note(agent.run_id, 1)
+    outcome = await agent.attempt(quick(agent))
+    assert outcome.further == ()
+    agent.state = agent.state.after(outcome)
+    knows = quick(agent).model_copy(update={"ahead": AHEAD.model_copy(update={"directions": 1})})
+    assert len((await agent.attempt(knows)).further) == 1
+
+
+class Arming:
+    """Dies at a point of the third turn."""
+
+    def __init__(self, bench: Bench, point: str) -> None:
+        self._bench, self._point = bench, point
+
+    def __call__(self) -> None:
+        folder = self._bench.folder
+        if self._point in {"response", "outcome"}:
+            folder.store = DyingStore(folder.path / "store", f"/{self._point}")
+        else:
+            dying = DyingRepository(folder.path, self._point)
+            # What the process knows of its workspaces stays known.
+            dying.__dict__ |= {name: value for name, value in folder.repository.__dict__.items() if name != "_point"}
+            folder.repository = dying
+
+
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("forgotten", [False, True], ids=["kill", "power cut"])
+async def test_a_kill_in_a_later_turn_pays_nothing_twice(make_bench: MakeBench, point: str, forgotten: bool) -> None:
+    replies = [edit(1), edit(2), does(*edit(3).blocks, call("complete_item", item="src/none.py")), LAST]
+    bench = await make_bench(*replies)
+    agent = await bench.start()
+    request, before = quick(agent), bench.turns._turn
+
+    async def third(given: TurnRequest, *rest: Any) -> TurnOutcome:
+        if given.turn == 3:
+            Arming(bench, point)()
+        return await before(given, *rest)
+
+    bench.turns._turn = third  # type: ignore[method-assign]
+    if forgotten:
+        bench.folder.store = Forgetful(bench.folder.path / "store")
+    with pytest.raises(Killed):
+        await agent.attempt(request)
+    bench.restart()
+    outcome = await agent.attempt(request, number=2)
+    assert bench.statuses() == [200] * 4
+    assert len(outcome.further) == 3
+    assert agent.commits() == subjects(1, 2, 3)
+    assert log(agent) == "1\n2\n3\n"
+
+
+class Forgetful(Store):
+    """As after a power cut: what the disk was not waited for is not there."""
+
+    def enter(self, key: str, data: bytes, *, durable: bool = True) -> bytes:
+        return super().enter(key, data, durable=durable) if durable else data
+
+
+async def test_a_call_that_fails_later_leaves_what_was_done(make_bench: MakeBench) -> None:
+    bench = await make_bench(edit(1), Reply(fault=HttpError(529, "overloaded_error")), edit(2), LAST)
+    agent = await bench.start()
+    outcome = await agent.attempt(quick(agent))
+    assert (outcome.further, outcome.in_vain) == ((), InVain())
+    assert bench.statuses() == [200, 529]
+    agent.state = agent.state.after(outcome)
+    assert (await agent.attempt(agent.request())).calls == 2
+    assert agent.commits() == subjects(1, 2)
+
+
+async def test_what_a_broken_call_cost_is_told(make_bench: MakeBench) -> None:
+
+    bench = await make_bench(edit(1), Reply(edit(2).blocks, fault=Cut(after_events=6)), edit(2))
+    agent = await bench.start()
+    outcome = await agent.attempt(quick(agent))
+    assert outcome.further == ()
+    assert outcome.in_vain is not None
+    assert (outcome.in_vain.lost.model_calls, outcome.in_vain.lost.output_tokens > 0) == (1, True)
+
+
+async def test_a_fault_of_a_later_turn_is_left_to_the_next_activity(make_bench: MakeBench) -> None:
+    bench = await make_bench(edit(1), edit(2))
+    agent = await bench.start()
+    before = bench.turns._turn
+
+    async def second(given: TurnRequest, *rest: Any) -> TurnOutcome:
+        if given.turn == 2:
+            raise OSError(28, "No space left on device")
+        return await before(given, *rest)
+
+    bench.turns._turn = second  # type: ignore[method-assign]
+    outcome = await agent.attempt(quick(agent))
+    assert (outcome.calls, outcome.further, outcome.in_vain) == (2, (), None)
+
+
+async def stopped(agent: Agent, *, by_workflow: bool) -> TurnOutcome | None:
+    """An activity that ends in the middle of its second turn's call; None where it is left to another attempt."""
+    bench = agent.bench
+    environment, respond, answers = bench.environment(agent.run_id), bench.model.respond, asyncio.Event()
+
+    async def watched(asked: ModelRequest, progress: Progress, *more: Any) -> Response:
+        def told(tokens: int) -> None:
+            progress(tokens)
+            if tokens and len(asked.messages) > 1:
+                answers.set()
+
+        return await respond(asked, told, *more)
+
+    bench.model.respond = watched  # type: ignore[method-assign]
+    running = asyncio.create_task(environment.run(bench.turns.execute_step, quick(agent)))
+    await asyncio.wait_for(answers.wait(), 10)
+    bench.model.respond = respond  # type: ignore[method-assign]
+    if by_workflow:
+        environment.cancel()
+    else:
+        running.cancel("the worker stops")
+    try:
+        outcome: TurnOutcome = await asyncio.wait_for(running, 10)
+    except asyncio.CancelledError:
+        return None
+    return outcome
+
+
+async def test_a_cancelled_activity_tells_what_was_done(make_bench: MakeBench) -> None:
+    bench = await make_bench(edit(1), Reply(edit(2).blocks, fault=Stall(60, after_events=6)))
+    agent = await bench.start()
+    outcome = await stopped(agent, by_workflow=True)
+    assert outcome is not None
+    assert (outcome.calls, outcome.further) == (2, ())
+    assert agent.commits() == subjects(1)
+
+
+async def test_a_worker_that_stops_leaves_its_turn_to_another_attempt(make_bench: MakeBench) -> None:
+    """What the call that it broke off cost is counted there, once."""
+    bench = await make_bench(edit(1), Reply(edit(2).blocks, fault=Stall(60, after_events=6)), edit(2), LAST)
+    agent = await bench.start()
+    assert await stopped(agent, by_workflow=False) is None
+    outcome = await agent.attempt(quick(agent), number=2)
+    assert [one.calls for one in (outcome, *outcome.further)] == [2, 2, 0]
+    assert outcome.further[0].extra_usage.model_calls == 1
+    assert sum(one.extra_usage.model_calls for one in (outcome, *outcome.further)) == 1
+
+
+async def test_guidance_that_came_after_a_half_done_turn_is_told_later(make_bench: MakeBench) -> None:
+    """The turn has its response already; the workflow hears that its guidance was not in it."""
+    bench = await make_bench(edit(1), edit(2), LAST)
+    agent = await bench.start()
+    bench.folder.store = DyingStore(bench.folder.path / "store", "/response")
+    with pytest.raises(Killed):
+        await agent.attempt(agent.request())
+    bench.restart()
+    guidance = (Notice(kind=NoticeKind.GUIDANCE, text="Keep the tabs."),)
+    first = await agent.turn(notices=guidance)
+    assert first.guidance == 0
+    again = await agent.turn(notices=guidance)
+    assert again.guidance == 1
+    assert "Keep the tabs." in str(bench.sent()[-1]["content"])
+
+
+async def test_a_later_attempt_takes_up_the_turn_that_was_asked_whatever_it_is_told(make_bench: MakeBench) -> None:
+    bench = await make_bench(edit(1), edit(2), LAST)
+    agent = await bench.start(run_id="told while it was killed")
+    before = bench.turns._turn
+
+    async def second(given: TurnRequest, *rest: Any) -> TurnOutcome:
+        if given.turn == 2:
+            bench.folder.store = DyingStore(bench.folder.path / "store", "/response")
+        return await before(given, *rest)
+
+    bench.turns._turn = second  # type: ignore[method-assign]
+    with pytest.raises(Killed):
+        await agent.attempt(quick(agent))
+    directions.note(agent.run_id, 1)
+    bench.restart()
+    outcome = await agent.attempt(quick(agent), number=2)
+    assert [one.calls for one in (outcome, *outcome.further)] == [2, 2]
+    assert bench.statuses() == [200] * 2
+
+
+async def test_an_agent_that_ends_before_the_next_attempt_has_all_its_turns(make_bench: MakeBench) -> None:
+    """Three turns were over when the process died, one had its response."""
+    bench = await make_bench(edit(1), edit(2), does(call("complete_item", item="src/a.py")), edit(4))
+    agent = await bench.start()
+    before = bench.turns._turn
+
+    async def fourth(given: TurnRequest, *rest: Any) -> TurnOutcome:
+        if given.turn == 4:
+            bench.folder.store = DyingStore(bench.folder.path / "store", "/response")
+        return await before(given, *rest)
+
+    bench.turns._turn = fourth  # type: ignore[method-assign]
+    with pytest.raises(Killed):
+        await agent.attempt(quick(agent))
+    bench.restart()
+    closed = await agent.close(HandoffReason.CANCELLED, has_successor=False)
+    assert [turn.calls for turn in closed.unheard] == [2, 2, 1]
+    spent = sum((turn.usage for turn in closed.unheard), closed.usage)
+    paid = [exchange.usage["output_tokens"] for exchange in bench.server.requests if exchange.usage]
+    assert (spent.model_calls, spent.output_tokens) == (4, sum(paid))
+    assert closed.manifest.chain[-1].commit == closed.unheard[-1].commit
+
+
+async def test_a_power_cut_pays_no_turn_of_a_reader_twice(make_bench: MakeBench) -> None:
+    """It makes no checkpoints, and its calls may answer otherwise when they run again."""
+    looks = [does(call("bash", command=f"date +%N; echo {number}")) for number in range(3)]
+    bench = await make_bench(*looks, LAST)
+    agent = await bench.start(bench.assignment(role=Role.REVIEWER, name="reviewer-2"))
+    before = bench.turns._turn
+
+    async def fourth(given: TurnRequest, *rest: Any) -> TurnOutcome:
+        if given.turn == 4:
+            raise Killed
+        return await before(given, *rest)
+
+    bench.turns._turn = fourth  # type: ignore[method-assign]
+    bench.folder.store = Forgetful(bench.folder.path / "store")
+    with pytest.raises(Killed):
+        await agent.attempt(quick(agent))
+    bench.restart()
+    outcome = await agent.attempt(quick(agent), number=2)
+    assert [one.calls for one in (outcome, *outcome.further)] == [1, 1, 1, 0]
+    assert bench.statuses() == [200] * 4
+
+
+async def test_a_response_that_is_found_is_told_once(make_bench: MakeBench) -> None:
+    bench = await make_bench(edit(1), edit(2), LAST)
+    agent = await bench.start()
+    before = bench.turns._apply
+
+    async def full(attempt: Any, *rest: Any) -> Any:
+        if attempt.request.turn == 2:
+            raise OSError(28, "No space left on device")
+        return await before(attempt, *rest)
+
+    bench.turns._apply = full  # type: ignore[method-assign]
+    agent.state = agent.state.after(await agent.attempt(quick(agent)))
+    bench.restart()
+    await agent.turn()
+    lines = (bench.folder.artifacts / trace.NAME).read_text().splitlines()
+    assert sum('"kind": "model"' in line for line in lines) == 2
