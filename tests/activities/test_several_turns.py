@@ -248,7 +248,8 @@ async def test_a_later_attempt_takes_up_the_turn_that_was_asked_whatever_it_is_t
 
 async def test_an_agent_that_ends_before_the_next_attempt_has_all_its_turns(make_bench: MakeBench) -> None:
     """Three turns were over when the process died, one had its response."""
-    bench = await make_bench(edit(1), edit(2), does(call("complete_item", item="src/a.py")), edit(4))
+    change = call("append", file_path="src/a.py", content="A2 = 2\n", at_line=1)
+    bench = await make_bench(edit(1), edit(2), does(change, call("complete_item", item="src/a.py")), edit(4))
     agent = await bench.start()
     before = bench.turns._turn
 
@@ -262,11 +263,11 @@ async def test_an_agent_that_ends_before_the_next_attempt_has_all_its_turns(make
         await agent.attempt(quick(agent))
     bench.restart()
     closed = await agent.close(HandoffReason.CANCELLED, has_successor=False)
-    assert [turn.calls for turn in closed.unheard] == [2, 2, 1]
+    assert [turn.calls for turn in closed.unheard] == [2, 2, 2]
     spent = sum((turn.usage for turn in closed.unheard), closed.usage)
     paid = [exchange.usage["output_tokens"] for exchange in bench.server.requests if exchange.usage]
     assert (spent.model_calls, spent.output_tokens) == (4, sum(paid))
-    assert closed.manifest.chain[-1].commit == closed.unheard[-1].commit
+    assert [record.item for turn in closed.unheard for record in turn.items] == ["src/a.py"]
 
 
 async def test_a_power_cut_pays_no_turn_of_a_reader_twice(make_bench: MakeBench) -> None:
