@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from temporalio.common import WorkflowIDReusePolicy
 
+from baton import trace
 from baton.messages import TaskInput
 from baton.names import ORCHESTRATION_WORKFLOW, TASK_QUEUE
 from baton.plan import DraftStep, PlanDraft
@@ -238,7 +239,10 @@ async def test_a_run_with_everything_is_one_tree(bench: Bench, tmp_path: Path) -
     names = Counter(span.name.split()[0] for span in spans)
     assert names["invoke_agent"] == result.agents
     refused = [span for span in spans if attributes(span.attributes).get("error.type") == "rate_limit_error"]
-    assert (names["chat"], len(refused)) == (result.usage.model_calls + 1, 1)
+    told = trace.parse((Path(result.artifacts) / trace.NAME).read_text(encoding="utf-8"))
+    # Of a call that was in flight when the worker died only the cost is known.
+    killed = sum(line.outcome == trace.KILLED for line in told.of("model"))
+    assert (names["chat"], len(refused)) == (result.usage.model_calls - killed + 1, 1)
     assert {"execute_tool", "baton.merge", "baton.wait"} <= names.keys()
     wanted = {"handoff", "decision", "ownership_refused", "conflict", "merged", "attention"}
     assert {f"baton.{name}" for name in wanted} <= collected.events()
