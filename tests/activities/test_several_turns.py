@@ -1,11 +1,12 @@
 """Several short turns in one activity: each is a transaction of its own, and what was done is never lost."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from agents_bench import Agent, Bench, MakeBench, call, does, says
-from test_turn_kills import POINTS, DyingRepository, DyingStore, Killed
+from test_turn_kills import POINTS, Killed, arm
 
 from activities import directions
 from activities.model import ModelRequest, Progress
@@ -76,21 +77,31 @@ async def test_an_agent_that_was_told_something_comes_back_first(make_bench: Mak
     assert len((await agent.attempt(knows)).further) == 1
 
 
-class Arming:
-    """Dies at a point of the third turn."""
+def at_turn(bench: Bench, number: int, act: Callable[[], None]) -> None:
+    """Have this happen when the turn of that number begins."""
+    before = bench.turns._turn
 
-    def __init__(self, bench: Bench, point: str) -> None:
-        self._bench, self._point = bench, point
+    async def turn(given: TurnRequest, *rest: Any) -> TurnOutcome:
+        if given.turn == number:
+            act()
+        return await before(given, *rest)
 
-    def __call__(self) -> None:
-        folder = self._bench.folder
-        if self._point in {"response", "outcome"}:
-            folder.store = DyingStore(folder.path / "store", f"/{self._point}")
-        else:
-            dying = DyingRepository(folder.path, self._point)
-            # What the process knows of its workspaces stays known.
-            dying.__dict__ |= {name: value for name, value in folder.repository.__dict__.items() if name != "_point"}
-            folder.repository = dying
+    bench.turns._turn = turn  # type: ignore[method-assign]
+
+
+def arm_in_the_middle(bench: Bench, point: str) -> None:
+    """As `arm`; what the process knows of its workspaces stays known."""
+    known = dict(bench.folder.repository.__dict__)
+    arm(bench, point)
+    bench.folder.repository.__dict__.update(known)
+
+
+def die() -> None:
+    raise Killed
+
+
+def fill_the_disk() -> None:
+    raise OSError(28, "No space left on device")
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -99,14 +110,8 @@ async def test_a_kill_in_a_later_turn_pays_nothing_twice(make_bench: MakeBench, 
     replies = [edit(1), edit(2), does(*edit(3).blocks, call("complete_item", item="src/none.py")), LAST]
     bench = await make_bench(*replies)
     agent = await bench.start()
-    request, before = quick(agent), bench.turns._turn
-
-    async def third(given: TurnRequest, *rest: Any) -> TurnOutcome:
-        if given.turn == 3:
-            Arming(bench, point)()
-        return await before(given, *rest)
-
-    bench.turns._turn = third  # type: ignore[method-assign]
+    request = quick(agent)
+    at_turn(bench, 3, lambda: arm_in_the_middle(bench, point))
     if forgotten:
         bench.folder.store = Forgetful(bench.folder.path / "store")
     with pytest.raises(Killed):
@@ -138,7 +143,6 @@ async def test_a_call_that_fails_later_leaves_what_was_done(make_bench: MakeBenc
 
 
 async def test_what_a_broken_call_cost_is_told(make_bench: MakeBench) -> None:
-
     bench = await make_bench(edit(1), Reply(edit(2).blocks, fault=Cut(after_events=6)), edit(2))
     agent = await bench.start()
     outcome = await agent.attempt(quick(agent))
@@ -150,14 +154,7 @@ async def test_what_a_broken_call_cost_is_told(make_bench: MakeBench) -> None:
 async def test_a_fault_of_a_later_turn_is_left_to_the_next_activity(make_bench: MakeBench) -> None:
     bench = await make_bench(edit(1), edit(2))
     agent = await bench.start()
-    before = bench.turns._turn
-
-    async def second(given: TurnRequest, *rest: Any) -> TurnOutcome:
-        if given.turn == 2:
-            raise OSError(28, "No space left on device")
-        return await before(given, *rest)
-
-    bench.turns._turn = second  # type: ignore[method-assign]
+    at_turn(bench, 2, fill_the_disk)
     outcome = await agent.attempt(quick(agent))
     assert (outcome.calls, outcome.further, outcome.in_vain) == (2, (), None)
 
@@ -214,7 +211,7 @@ async def test_guidance_that_came_after_a_half_done_turn_is_told_later(make_benc
     """The turn has its response already; the workflow hears that its guidance was not in it."""
     bench = await make_bench(edit(1), edit(2), LAST)
     agent = await bench.start()
-    bench.folder.store = DyingStore(bench.folder.path / "store", "/response")
+    arm(bench, "response")
     with pytest.raises(Killed):
         await agent.attempt(agent.request())
     bench.restart()
@@ -229,14 +226,7 @@ async def test_guidance_that_came_after_a_half_done_turn_is_told_later(make_benc
 async def test_a_later_attempt_takes_up_the_turn_that_was_asked_whatever_it_is_told(make_bench: MakeBench) -> None:
     bench = await make_bench(edit(1), edit(2), LAST)
     agent = await bench.start(run_id="told while it was killed")
-    before = bench.turns._turn
-
-    async def second(given: TurnRequest, *rest: Any) -> TurnOutcome:
-        if given.turn == 2:
-            bench.folder.store = DyingStore(bench.folder.path / "store", "/response")
-        return await before(given, *rest)
-
-    bench.turns._turn = second  # type: ignore[method-assign]
+    at_turn(bench, 2, lambda: arm(bench, "response"))
     with pytest.raises(Killed):
         await agent.attempt(quick(agent))
     directions.note(agent.run_id, 1)
@@ -251,14 +241,7 @@ async def test_an_agent_that_ends_before_the_next_attempt_has_all_its_turns(make
     change = call("append", file_path="src/a.py", content="A2 = 2\n", at_line=1)
     bench = await make_bench(edit(1), edit(2), does(change, call("complete_item", item="src/a.py")), edit(4))
     agent = await bench.start()
-    before = bench.turns._turn
-
-    async def fourth(given: TurnRequest, *rest: Any) -> TurnOutcome:
-        if given.turn == 4:
-            bench.folder.store = DyingStore(bench.folder.path / "store", "/response")
-        return await before(given, *rest)
-
-    bench.turns._turn = fourth  # type: ignore[method-assign]
+    at_turn(bench, 4, lambda: arm(bench, "response"))
     with pytest.raises(Killed):
         await agent.attempt(quick(agent))
     bench.restart()
@@ -275,14 +258,7 @@ async def test_a_power_cut_pays_no_turn_of_a_reader_twice(make_bench: MakeBench)
     looks = [does(call("bash", command=f"date +%N; echo {number}")) for number in range(3)]
     bench = await make_bench(*looks, LAST)
     agent = await bench.start(bench.assignment(role=Role.REVIEWER, name="reviewer-2"))
-    before = bench.turns._turn
-
-    async def fourth(given: TurnRequest, *rest: Any) -> TurnOutcome:
-        if given.turn == 4:
-            raise Killed
-        return await before(given, *rest)
-
-    bench.turns._turn = fourth  # type: ignore[method-assign]
+    at_turn(bench, 4, die)
     bench.folder.store = Forgetful(bench.folder.path / "store")
     with pytest.raises(Killed):
         await agent.attempt(quick(agent))
@@ -299,7 +275,7 @@ async def test_a_response_that_is_found_is_told_once(make_bench: MakeBench) -> N
 
     async def full(attempt: Any, *rest: Any) -> Any:
         if attempt.request.turn == 2:
-            raise OSError(28, "No space left on device")
+            fill_the_disk()
         return await before(attempt, *rest)
 
     bench.turns._apply = full  # type: ignore[method-assign]

@@ -6,27 +6,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_agent import ASSIGNMENT
 
 from baton.agent import AgentState, Ask, next_move, remaining
 from baton.breakers import SAME_CALLS, TurnSigns
-from baton.budget import Budget
 from baton.conversation import Ending
 from baton.facts import Question
 from baton.messages import Assignment, TurnLimits, TurnOutcome, TurnRequest
 from baton.pricing import Usage
 from baton.quick_turns import MOST_TURNS, ahead, next_request
-from baton.roles import Role
-
-ASSIGNMENT = Assignment(
-    task_id="t",
-    task="x",
-    role=Role.EXECUTOR,
-    name="executor-1-x",
-    model="m",
-    budget=Budget(tokens=10_000),
-    workspace="step-1",
-    start_commit="c",
-)
 
 
 def outcome(number: int = 0, output_tokens: int = 100, **fields: Any) -> TurnOutcome:
