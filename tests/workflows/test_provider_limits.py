@@ -112,9 +112,10 @@ async def test_a_usage_limit_pauses_everything_until_its_reset(rig: Rig) -> None
         assert "paused by the provider until" in provider_pause(now.paused_until)
         held = rig.client.get_workflow_handle(f"{first.id}/step-1")
         async with asyncio.timeout(WAIT_SECONDS):  # the task knows it from whichever agent asked first
-            while (await held.query(AgentWorkflow.status)).paused_until is None:
+            while (learned := (await held.query(AgentWorkflow.status)).paused_until) is None:
                 await asyncio.sleep(0.05)
-        assert (await held.query(AgentWorkflow.status)).paused_until == now.paused_until
+        # Who asked a moment later was told a moment later reset, and the later one holds.
+        assert abs(learned - now.paused_until) < timedelta(minutes=1)
         model.fault = None
         asked = statuses(api)
         second = await rig.start(side_by_side(rig, 2))
