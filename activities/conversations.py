@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter
 
-from activities.store import LostBlobError, Store
+from activities.store import LostBlobError, Store, name_of
 from baton.conversation import Opening, Turn, canonical_json
 from baton.facts import AgentFacts, TurnFacts, fold
 
@@ -34,7 +34,7 @@ class Conversation:
 
 
 class Conversations:
-    """Reads and writes conversations of one task, from any thread."""
+    """The conversations of one task, from any thread."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -47,10 +47,10 @@ class Conversations:
         self._remember(head, Conversation(opening, (), AgentFacts(items=opening.items)))
         return head
 
-    def add(self, conversation: Conversation, turn: Turn, data: bytes | None = None) -> str:
-        """Store the next node; returns the new head. `data`: its bytes, where they are known. The conversation up to
-        the turn's parent is known no longer."""
-        head = self._store.put(data or bytes_of(turn))
+    def grow(self, conversation: Conversation, turn: Turn, data: bytes) -> str:
+        """Go on with the next node, whose bytes these are, to be stored by the caller; returns the new head. The
+        conversation up to the turn's parent is known no longer."""
+        head = name_of(data)
         facts = conversation.facts.after(TurnFacts.model_validate(turn.facts))
         self._remember(head, Conversation(conversation.opening, (*conversation.turns, turn), facts), turn.parent)
         return head

@@ -89,12 +89,8 @@ class LostCalls:
 
     def _killed(self) -> int | None:
         """The earlier attempt that went out last, if nobody knows yet what came of it."""
-        data = self._asked.read()
-        try:
-            asked = Asked.model_validate_json(data) if data else None
-        except ValueError:
-            return None
-        if asked is None or asked.key != self.key or asked.attempt >= self.attempt:
+        asked = _asked(self._asked, self.attempt)
+        if asked is None or not (asked.key == self.key or (self.turn and _is_same_turn(asked.key, self.key))):
             return None
         return asked.attempt if self._known(asked.attempt) is None else None
 
@@ -108,9 +104,7 @@ class LostCalls:
 
     @property
     def _asked(self) -> Note:
-        # The first note of a workspace's lock is that of a command. The locks of short calls are shared by some of
-        # them: another one's note in place of ours costs the estimate of a call that was killed.
-        return Note(self.lock, 1)
+        return _note(self.lock)
 
     def _through(self, last: int) -> Usage:
         known = (self._known(attempt) for attempt in range(1, last + 1))
@@ -128,6 +122,35 @@ class LostCalls:
 
     def _name(self, attempt: int) -> str:
         return f"{self.key}/lost-{attempt}"
+
+
+def was_asked(lock: int, turn: str, attempt: int) -> bool:
+    """Whether an attempt before this one made the call of the turn with this key, and no other call since."""
+    asked = _asked(_note(lock), attempt)
+    return asked is not None and _is_same_turn(asked.key, turn)
+
+
+def _asked(note: Note, attempt: int) -> Asked | None:
+    """The call that an earlier attempt made last."""
+    data = note.read()
+    try:
+        asked = Asked.model_validate_json(data) if data else None
+    except ValueError:
+        return None
+    return asked if asked is not None and asked.attempt < attempt else None
+
+
+def _is_same_turn(one: str, other: str) -> bool:
+    """Whether two keys of calls (run, turn, head, …) are of the same turn: when a kill came before the turn before was
+    kept, that one may have come to another head since."""
+    with_any_head = ([part for place, part in enumerate(key.split("/")) if place != 2] for key in (one, other))
+    return next(with_any_head) == next(with_any_head)
+
+
+def _note(lock: int) -> Note:
+    # The first note of a workspace's lock is that of a command. The locks of short calls are shared by some of them:
+    # another one's note in place of ours costs the estimate of a call that was killed.
+    return Note(lock, 1)
 
 
 def _sent(request: ModelRequest, before: Turn | None) -> Usage:

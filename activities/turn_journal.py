@@ -29,6 +29,11 @@ def turn_key(run_id: str | None, turn: int, head: str) -> str:
     return f"{run_id}/{turn}/{head}"
 
 
+def is_begun(store: Store, key: str) -> bool:
+    """Whether the turn has its response, or is over."""
+    return any(store.entry(f"{key}/{what}") is not None for what in ("outcome", "response"))
+
+
 def unheard(store: Store, run_id: str | None, turn: int, head: str) -> tuple[TurnOutcome, ...]:
     """The turns after this one that were over when their activity died: their workflow did not hear of them."""
     found: list[TurnOutcome] = []

@@ -1,6 +1,7 @@
 """Several short turns in one activity: each is a transaction of its own, and what was done is never lost."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from test_turn_kills import POINTS, Killed, arm
 from activities import directions
 from activities.model import ModelRequest, Progress
 from activities.store import Store
+from activities.transaction import Place, Ran
 from baton import trace
 from baton.budget import Budget
 from baton.conversation import Notice, NoticeKind, Response
@@ -78,15 +80,18 @@ async def test_an_agent_that_was_told_something_comes_back_first(make_bench: Mak
 
 
 def at_turn(bench: Bench, number: int, act: Callable[[], None]) -> None:
-    """Have this happen when the turn of that number begins."""
-    before = bench.turns._turn
+    """Have this happen when the turn of that number begins, and the one before is kept."""
+    transactions = bench.turns._transactions
+    take = transactions.turn
 
-    async def turn(given: TurnRequest, *rest: Any) -> TurnOutcome:
+    async def turn(place: Place, given: TurnRequest, before: Ran | None = None) -> Ran:
         if given.turn == number:
+            if before is not None:
+                await before.kept()
             act()
-        return await before(given, *rest)
+        return await take(place, given, before)
 
-    bench.turns._turn = turn  # type: ignore[method-assign]
+    transactions.turn = turn  # type: ignore[method-assign]
 
 
 def arm_in_the_middle(bench: Bench, point: str) -> None:
@@ -107,7 +112,7 @@ def fill_the_disk() -> None:
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("forgotten", [False, True], ids=["kill", "power cut"])
 async def test_a_kill_in_a_later_turn_pays_nothing_twice(make_bench: MakeBench, point: str, forgotten: bool) -> None:
-    replies = [edit(1), edit(2), does(*edit(3).blocks, call("complete_item", item="src/none.py")), LAST]
+    replies = [edit(1), edit(2), does(*edit(3).blocks, call("complete_item", item="src/none.py")), LAST, LAST]
     bench = await make_bench(*replies)
     agent = await bench.start()
     request = quick(agent)
@@ -118,7 +123,11 @@ async def test_a_kill_in_a_later_turn_pays_nothing_twice(make_bench: MakeBench, 
         await agent.attempt(request)
     bench.restart()
     outcome = await agent.attempt(request, number=2)
-    assert bench.statuses() == [200] * 4
+    asked = Counter(exchange.body_sha256 for exchange in bench.server.requests)
+    in_flight = point in {"node", "checkpoint", "outcome"}  # the call of the turn after it
+    assert list(asked.values())[:3] == [1, 1, 1]
+    assert len(asked) == 4
+    assert asked.total() <= 4 + in_flight
     assert len(outcome.further) == 3
     assert agent.commits() == subjects(1, 2, 3)
     assert log(agent) == "1\n2\n3\n"
@@ -271,14 +280,15 @@ async def test_a_power_cut_pays_no_turn_of_a_reader_twice(make_bench: MakeBench)
 async def test_a_response_that_is_found_is_told_once(make_bench: MakeBench) -> None:
     bench = await make_bench(edit(1), edit(2), LAST)
     agent = await bench.start()
-    before = bench.turns._apply
+    transactions = bench.turns._transactions
+    before = transactions._apply
 
     async def full(attempt: Any, *rest: Any) -> Any:
         if attempt.request.turn == 2:
             fill_the_disk()
         return await before(attempt, *rest)
 
-    bench.turns._apply = full  # type: ignore[method-assign]
+    transactions._apply = full  # type: ignore[method-assign]
     agent.state = agent.state.after(await agent.attempt(quick(agent)))
     bench.restart()
     await agent.turn()

@@ -1,0 +1,227 @@
+"""The model is asked for the next turn while one is kept: nothing is journaled out of order, and nothing is lost."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from agents_bench import Agent, Bench, MakeBench, call, does
+from test_several_turns import LAST, edit, quick, subjects
+from test_turn_kills import Killed
+
+from activities import directions
+from activities.model import ModelCancelled, ModelRequest, Progress
+from activities.repository import PrivateRepository
+from activities.store import Store
+from baton.conversation import Response
+from baton.messages import TurnOutcome
+from baton.roles import Role
+from emulator.reply import Reply, Stall
+
+SLOW = Reply(edit(2).blocks, fault=Stall(60, after_events=6))
+"""An answer that begins, and does not end while anybody waits."""
+
+
+class Slow(PrivateRepository):
+    """Does something first where a checkpoint is made, whose number it is told."""
+
+    def __init__(self, bench: Bench, first: Callable[[int], Awaitable[None]]) -> None:
+        super().__init__(bench.folder.path)
+        self._first = first
+        self._made = 0
+        bench.folder.repository = self
+
+    async def checkpoint(self, *given: Any, **more: Any) -> str:
+        self._made += 1
+        await self._first(self._made)
+        return await super().checkpoint(*given, **more)
+
+
+class Noting(Store):
+    """Notes which turn enters what."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench.folder.path / "store")
+        self.entered: list[tuple[str, str]] = []
+        bench.folder.store = self
+
+    def enter(self, key: str, data: bytes, *, durable: bool = True) -> bytes:
+        _, turn, *_, what = key.split("/")
+        self.entered.append((turn, what))
+        return super().enter(key, data, durable=durable)
+
+
+def answering(bench: Bench, number: int, *, dies: bool = False) -> asyncio.Event:
+    """Set once the model answers the call of that number. `dies`: the process ends where the call is cancelled."""
+    begun, calls, respond = asyncio.Event(), 0, bench.model.respond
+
+    async def watched(asked: ModelRequest, progress: Progress, *more: Any) -> Response:
+        nonlocal calls
+        calls += 1
+        own = calls
+
+        def told(tokens: int) -> None:
+            progress(tokens)
+            if tokens and own == number:
+                begun.set()
+
+        try:
+            return await respond(asked, told, *more)
+        except ModelCancelled:
+            if dies:
+                raise Killed from None
+            raise
+
+    bench.model.respond = watched  # type: ignore[method-assign]
+    return begun
+
+
+async def answered(bench: Bench, number: int) -> None:
+    """Wait until the answer of that number is here."""
+    async with asyncio.timeout(20):
+        while len(bench.statuses()) < number or not bench.server.requests[-1].complete:
+            await asyncio.sleep(0.02)
+    await asyncio.sleep(0.1)
+
+
+async def test_a_response_is_journaled_after_the_turn_before_is_kept(make_bench: MakeBench) -> None:
+    bench = await make_bench(edit(1), edit(2), LAST)
+    agent = await bench.start()
+    store = Noting(bench)
+
+    Slow(bench, lambda made: answered(bench, made + 1))
+    outcome = await agent.attempt(quick(agent))
+    assert [one.calls for one in (outcome, *outcome.further)] == [2, 2, 0]
+    assert [one.commit for one in (outcome, *outcome.further)][1:] == [outcome.further[0].commit] * 2
+    assert agent.commits() == subjects(1, 2)
+    assert bench.statuses() == [200] * 3
+    assert store.entered == [(turn, what) for turn in "123" for what in ("response", "outcome")]
+
+
+async def test_a_reader_is_asked_while_its_turn_is_kept_too(make_bench: MakeBench) -> None:
+    look = does(call("read", file_path="src/a.py"))
+    bench = await make_bench(look, look, LAST)
+    agent = await bench.start(bench.assignment(role=Role.REVIEWER, name="reviewer-2"))
+    store = Noting(bench)
+    outcome = await agent.attempt(quick(agent))
+    assert [one.calls for one in (outcome, *outcome.further)] == [1, 1, 0]
+    assert store.entered == [(turn, what) for turn in "123" for what in ("response", "outcome")]
+
+
+@pytest.mark.parametrize("told", [False, True], ids=["", "told meanwhile"])
+async def test_a_call_that_a_kill_lost_is_counted_though_the_turn_before_comes_to_something_else(
+    make_bench: MakeBench, told: bool
+) -> None:
+    """Its calls run again, and the clock has another time: the next request is another one."""
+    clock = does(call("bash", command="date +%N"))
+    bench = await make_bench(clock, SLOW, edit(2), LAST)
+    agent = await bench.start(run_id=f"killed while a turn is kept {told}")
+    answers = answering(bench, 2, dies=True)
+
+    async def dies(_: int) -> None:
+        await answers.wait()
+        raise Killed
+
+    Slow(bench, dies)
+    with pytest.raises(Killed):
+        await agent.attempt(quick(agent))
+    if told:
+        directions.note(agent.run_id, 1)
+    bench.restart()
+    outcome = await agent.attempt(quick(agent), number=2)
+    assert [one.calls for one in (outcome, *outcome.further)] == ([1, 2] if told else [1, 2, 0])
+    assert [one.extra_usage.model_calls for one in (outcome, *outcome.further)][:2] == [0, 1]
+    assert len({exchange.body_sha256 for exchange in bench.server.requests}) == len(bench.statuses())
+
+
+@pytest.mark.parametrize("answer", [SLOW, edit(2)], ids=["under way", "answered"])
+async def test_a_turn_that_cannot_be_kept_fails_its_attempt(make_bench: MakeBench, answer: Reply) -> None:
+    """And takes back the call that stands on it, whose cost is counted by the next attempt."""
+    bench = await make_bench(edit(1), answer, edit(2), LAST)
+    agent = await bench.start()
+    answers = answering(bench, 2)
+
+    async def fails(made: int) -> None:
+        await answers.wait()
+        if answer is not SLOW:
+            await answered(bench, made + 1)
+        raise OSError(28, "No space left on device")
+
+    Slow(bench, fails)
+    with pytest.raises(OSError, match="No space"):
+        await agent.attempt(quick(agent))
+    bench.restart()
+    outcome = await agent.attempt(quick(agent), number=2)
+    assert [one.calls for one in (outcome, *outcome.further)] == [2, 2, 0]
+    lost = outcome.further[0].extra_usage
+    assert lost.model_calls == 1
+    if answer is not SLOW:
+        paid = bench.server.requests[1].usage or {}
+        assert lost.output_tokens == paid["output_tokens"]
+    assert agent.commits() == subjects(1, 2)
+
+
+async def test_a_later_turn_that_cannot_be_kept_is_left_to_the_next_activity(make_bench: MakeBench) -> None:
+    bench = await make_bench(edit(1), edit(2), Reply(edit(3).blocks, fault=Stall(60, after_events=6)), edit(3))
+    agent = await bench.start()
+    answers = answering(bench, 3)
+
+    async def fails(made: int) -> None:
+        if made == 2:
+            await answers.wait()
+            raise OSError(28, "No space left on device")
+
+    Slow(bench, fails)
+    outcome = await agent.attempt(quick(agent))
+    assert (outcome.calls, outcome.further, outcome.in_vain) == (2, (), None)
+    agent.state = agent.state.after(outcome)
+    bench.restart()
+    assert (await agent.turn()).calls == 2
+    assert agent.commits() == subjects(1, 2)
+    assert bench.statuses() == [200] * 3
+
+
+async def ended(agent: Agent, *, by_workflow: bool) -> TurnOutcome | None:
+    """An activity that ends while its first turn is kept and the call of its second is answered; None where it is left
+    to another attempt."""
+    bench = agent.bench
+    answers, goes_on = answering(bench, 2), asyncio.Event()
+
+    async def waits(_: int) -> None:
+        await goes_on.wait()
+
+    Slow(bench, waits)
+    environment = bench.environment(agent.run_id)
+    running = asyncio.create_task(environment.run(bench.turns.execute_step, quick(agent)))
+    await asyncio.wait_for(answers.wait(), 20)
+    if by_workflow:
+        environment.cancel()
+    else:
+        running.cancel("the worker stops")
+    await asyncio.sleep(0.2)
+    goes_on.set()
+    try:
+        outcome: TurnOutcome = await asyncio.wait_for(running, 20)
+    except asyncio.CancelledError:
+        return None
+    return outcome
+
+
+async def test_a_turn_is_kept_although_its_activity_is_cancelled(make_bench: MakeBench) -> None:
+    bench = await make_bench(edit(1), SLOW)
+    agent = await bench.start()
+    outcome = await ended(agent, by_workflow=True)
+    assert outcome is not None
+    assert (outcome.calls, outcome.further) == (2, ())
+    assert agent.commits() == subjects(1)
+
+
+async def test_a_turn_is_kept_although_the_worker_stops(make_bench: MakeBench) -> None:
+    bench = await make_bench(edit(1), SLOW, edit(2), LAST)
+    agent = await bench.start()
+    assert await ended(agent, by_workflow=False) is None
+    bench.restart()
+    outcome = await agent.attempt(quick(agent), number=2)
+    assert [one.calls for one in (outcome, *outcome.further)] == [2, 2, 0]
+    assert [one.extra_usage.model_calls for one in (outcome, *outcome.further)] == [0, 1, 0]
+    assert agent.commits() == subjects(1, 2)
