@@ -105,7 +105,7 @@ def down(
     ran = demonstration.stop_service(state) if of_demo else stop_all(state)
     what = "the demo's service" if of_demo else "the service"
     where = f" (its Temporal was {record.address})" if record is not None else ""
-    lines = [Line(f"Stopped {what}{where}." if ran else f"Nothing to stop: {what} does not run.")]
+    lines = [Line(f"Stopped {what}{where}." if ran else f"Nothing to stop: {what} does not run (its folder: {state}).")]
     if not of_demo:
         lines += [Line(told) for told in (configured_elsewhere(record), still_enabled(state)) if told]
     show(lines)

@@ -254,8 +254,10 @@ def test_reading_starts_nothing(orchestrate: Orchestrate, tmp_path: Path) -> Non
 
 
 def test_down_without_a_service_says_so(orchestrate: Orchestrate) -> None:
-    assert "Nothing to stop" in orchestrate("down").stdout
-    assert "Nothing to stop" in orchestrate("down", "--demo").stdout
+    for arguments, folder in ((), "state"), (("--demo",), "state-demo"):
+        told = " ".join(orchestrate("down", *arguments).stdout.split())
+        assert "Nothing to stop" in told
+        assert f"{folder})" in told  # which BATON_STATE_DIR chose
 
 
 def test_a_report_in_this_repository_needs_no_service(orchestrate: Orchestrate, repository: Path) -> None:
