@@ -17,7 +17,6 @@ from typing import Any
 import pygit2
 
 import worker
-from activities.conversations import Conversations
 from activities.model import Model, ModelRequest
 from activities.repository import PrivateRepository
 from activities.store import Store
@@ -107,8 +106,12 @@ def _entry(kind: str) -> Due:
     return lambda key, *_, **__: key.split("/")[1] == str(TURN) and key.endswith(f"/{kind}")
 
 
-def _node(_: object, node: Turn, *__: object) -> bool:
-    return node.turn == TURN
+def _node(data: bytes) -> bool:
+    """Whether these bytes are the turn's node."""
+    try:
+        return Turn.model_validate_json(data).turn == TURN
+    except ValueError:
+        return False
 
 
 def _trailers(_workspace: object, _subject: str, trailers: Mapping[str, str], *_: object) -> bool:
@@ -124,7 +127,7 @@ POINTS: dict[str, Callable[[Killer], None]] = {
     "after-response": lambda killer: killer.after(Model, "respond", _asks),
     "after-journal": lambda killer: killer.after(Store, "enter", _entry("response")),
     "during-tool": Killer.within_command,
-    "before-node": lambda killer: killer.before(Conversations, "add", _node),
+    "before-node": lambda killer: killer.before(Store, "put", _node),
     "before-checkpoint": lambda killer: killer.before(PrivateRepository, "checkpoint", _trailers),
     # The first commit is that of turn 1, the second of turn 2; the ref, which is the truth, would be next.
     "within-checkpoint": lambda killer: killer.after(
