@@ -11,6 +11,7 @@ for the same response.
 import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -97,7 +98,10 @@ class Ran:
         try:
             return await asyncio.shield(self._keeping)
         except asyncio.CancelledError:
-            await asyncio.gather(self._keeping, return_exceptions=True)
+            while not self._keeping.done():
+                # However often it is cancelled.
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([self._keeping])
             raise
 
     @property
