@@ -24,7 +24,7 @@ from activities.task_telemetry import AgentBeginning, AgentEnding, agent_began, 
 from activities.telemetry import working
 from activities.text_files import cut_middle
 from activities.trace import TaskTrace
-from activities.turn_journal import cost_so_far, turn_key, unheard
+from activities.turn_journal import cost_so_far, unheard
 from activities.workspaces import prepare_workspace
 from baton.agent import remaining
 from baton.conversation import Opening
@@ -150,7 +150,7 @@ class Agents:
         if unfinished and folder.record.opened.settings.persist_state:
             artifacts = Artifacts(folder.artifacts, await self._secrets(folder, assignment))
             file = await asyncio.to_thread(artifacts.write_handoff, manifest)
-        usage = cost_so_far(folder.store, turn_key(run_id, request.turns + 1, request.head))
+        usage = cost_so_far(folder.store, run_id, request.turns + 1, request.head)
         closed = ClosedAgent(manifest=manifest, file=file, unheard=turns, usage=usage)
         submission = facts.submission
         if submission is not None and submission.tool == "submit_plan":

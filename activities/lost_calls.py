@@ -5,7 +5,7 @@ killed a note in the lock's own file is left, made when the request went out (a 
 nobody waits for the disk), and what the last heartbeat said of its output, if there was one.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from temporalio import activity
@@ -22,18 +22,20 @@ from baton.pricing import Price, Usage, priced
 
 
 class Asked(Stored):
-    """The note of a call that went out: its key, and the attempt that made it."""
+    """The note of a call that went out: its key, and the attempt that made it, of which activity."""
 
     key: str
     attempt: int
+    activity: str = ""
 
 
 @dataclass(frozen=True)
 class LostCalls:
     """The lost calls of one turn, or of one short call. `lock`: the descriptor of the lock that is held for it.
-    `attempt`: the one that runs now. `before`: of earlier activities of this turn. `doing`: what the heartbeat says
-    while the model answers. `turn`: the key of the turn, under which they are listed too, however often it was asked
-    for; empty for a short call. `number`: the turn's, which the heartbeat says too; 0 for a short call."""
+    `attempt`: the one that runs now. `before`: what the workflow was told already. `doing`: what the heartbeat says
+    while the model answers. `turn`: where those of a turn are listed (`place_of_turn`), whichever activity lost them;
+    empty for a short call. `number`: the turn's, which the heartbeat says too; 0 for a short call. `activity`: in
+    which a turn is taken."""
 
     store: Store
     key: str
@@ -43,6 +45,7 @@ class LostCalls:
     doing: str = MODEL
     turn: str = ""
     number: int = 0
+    activity: str = ""
 
     def watching(self, progress: Callable[[int], None]) -> Callable[[int], None]:
         """The same progress; its first word, that the request goes out, is noted for whoever comes after a kill."""
@@ -52,7 +55,8 @@ class LostCalls:
             nonlocal noted
             if not noted:
                 noted = True
-                self._asked.write(Asked(key=self.key, attempt=self.attempt).model_dump_json().encode())
+                asked = Asked(key=self.key, attempt=self.attempt, activity=self.activity)
+                self._asked.write(asked.model_dump_json().encode())
             progress(tokens)
 
         return told
@@ -60,7 +64,7 @@ class LostCalls:
     def broke(self, spent: Usage | None) -> None:
         """This attempt's call broke, or was cancelled; None where no answer had begun, which costs nothing."""
         if spent is not None:
-            self._enter(self.attempt, spent)
+            self._enter(self.activity, self.attempt, spent)
         self._asked.write(b"")
 
     def was_killed(
@@ -70,29 +74,23 @@ class LostCalls:
 
         `request` is what it asked as well; `before`: the turn before, whose input and output it sent again.
         """
-        number = self._killed()
-        if number is None:
+        asked = _asked(self._asked, self.activity, self.attempt)
+        if asked is None or asked.key != self.key or self._known(asked.activity, asked.attempt) is not None:
             return
-        spent = _sent(request, before) + Usage(output_tokens=self._answered(number), model_calls=1)
+        answered = self._answered(asked.attempt) if asked.activity == self.activity else 0
+        spent = _sent(request, before) + Usage(output_tokens=answered, model_calls=1)
         spent = priced(request.model, spent, prices)
-        self._enter(number, spent)
+        self._enter(asked.activity, asked.attempt, spent)
         model_killed(request.model, spent)
-        trace.model_killed(request.model, spent, number)
+        trace.model_killed(request.model, spent, asked.attempt)
 
     def total(self) -> Usage:
         """All of them so far."""
-        return self.before + self._through(self.attempt - 1)
+        return self.before + (self._of_turn() if self.turn else self._through(self.attempt - 1))
 
     def with_own(self) -> Usage:
         """All of them, this attempt's included."""
-        return self.before + self._through(self.attempt)
-
-    def _killed(self) -> int | None:
-        """The earlier attempt that went out last, if nobody knows yet what came of it."""
-        asked = _asked(self._asked, self.attempt)
-        if asked is None or not (asked.key == self.key or (self.turn and _is_same_turn(asked.key, self.key))):
-            return None
-        return asked.attempt if self._known(asked.attempt) is None else None
+        return self.before + (self._of_turn() if self.turn else self._through(self.attempt))
 
     def _answered(self, attempt: int) -> int:
         """How many tokens had come, as far as that attempt lived to tell."""
@@ -106,45 +104,46 @@ class LostCalls:
     def _asked(self) -> Note:
         return _note(self.lock)
 
+    def _of_turn(self) -> Usage:
+        # Those of other times that it was asked for have been told.
+        return _sum(self.store, (n for n in _listed(self.store, self.turn) if n.startswith(f"{self.key}/lost-")))
+
     def _through(self, last: int) -> Usage:
-        known = (self._known(attempt) for attempt in range(1, last + 1))
-        return sum((usage for usage in known if usage is not None), Usage())
+        return _sum(self.store, (self._name("", number) for number in range(1, last + 1)))
 
-    def _known(self, attempt: int) -> Usage | None:
-        found = self.store.entry(self._name(attempt))
-        return None if found is None else Usage.model_validate_json(found)
+    def _known(self, activity: str, attempt: int) -> bytes | None:
+        return self.store.entry(self._name(activity, attempt))
 
-    def _enter(self, attempt: int, spent: Usage) -> None:
-        name = self._name(attempt)
+    def _enter(self, activity: str, attempt: int, spent: Usage) -> None:
+        name = self._name(activity, attempt)
         self.store.enter(name, spent.model_dump_json().encode())
         if self.turn:
             _list(self.store, self.turn, name)
 
-    def _name(self, attempt: int) -> str:
-        return f"{self.key}/lost-{attempt}"
+    def _name(self, activity: str, attempt: int) -> str:
+        return f"{self.key}/lost-{activity}-{attempt}" if activity else f"{self.key}/lost-{attempt}"
 
 
-def was_asked(lock: int, turn: str, attempt: int) -> bool:
-    """Whether an attempt before this one made the call of the turn with this key, and no other call since."""
-    asked = _asked(_note(lock), attempt)
-    return asked is not None and _is_same_turn(asked.key, turn)
+def place_of_turn(run_id: str | None, turn: int) -> str:
+    """Where the lost calls of a turn are listed, however often it was asked for. Not by its head: where the turn before
+    could not be kept, its calls run again, and it may come to another one."""
+    return f"{run_id}/{turn}"
 
 
-def _asked(note: Note, attempt: int) -> Asked | None:
-    """The call that an earlier attempt made last."""
+def was_asked(lock: int, place: str, activity: str, attempt: int) -> bool:
+    """Whether an attempt before this one made the call of the turn of this place, and no other call since."""
+    asked = _asked(_note(lock), activity, attempt)
+    return asked is not None and asked.key == place
+
+
+def _asked(note: Note, activity: str, attempt: int) -> Asked | None:
+    """The call that an earlier attempt made last, or an earlier activity."""
     data = note.read()
     try:
         asked = Asked.model_validate_json(data) if data else None
     except ValueError:
         return None
-    return asked if asked is not None and asked.attempt < attempt else None
-
-
-def _is_same_turn(one: str, other: str) -> bool:
-    """Whether two keys of calls (run, turn, head, …) are of the same turn: when a kill came before the turn before was
-    kept, that one may have come to another head since."""
-    with_any_head = ([part for place, part in enumerate(key.split("/")) if place != 2] for key in (one, other))
-    return next(with_any_head) == next(with_any_head)
+    return asked if asked is not None and (asked.activity != activity or asked.attempt < attempt) else None
 
 
 def _note(lock: int) -> Note:
@@ -164,8 +163,12 @@ def _sent(request: ModelRequest, before: Turn | None) -> Usage:
 
 
 def lost_in_turn(store: Store, turn: str) -> Usage:
-    """What all lost calls of the turn with this key cost, of every attempt of every time it was asked for."""
-    found = (store.entry(name) for name in _listed(store, turn))
+    """What all lost calls of the turn of this place cost, of every attempt of every time it was asked for."""
+    return _sum(store, _listed(store, turn))
+
+
+def _sum(store: Store, names: Iterable[str]) -> Usage:
+    found = (store.entry(name) for name in names)
     return sum((Usage.model_validate_json(usage) for usage in found if usage is not None), Usage())
 
 

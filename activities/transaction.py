@@ -26,7 +26,7 @@ from activities.calls import Calls, doing
 from activities.conversations import Conversation, bytes_of
 from activities.credentials import Credentials
 from activities.logs import lines_of_turn
-from activities.lost_calls import LostCalls
+from activities.lost_calls import LostCalls, place_of_turn
 from activities.model import Model, ModelCancelled, ModelError, ModelRequest
 from activities.overload_waits import OverloadWaits
 from activities.predecessor import Predecessor
@@ -195,14 +195,16 @@ class Transactions:
         user = await self._user_content(folder, request, conversation)
         again = f"/again-{request.asked_before}" if request.asked_before else ""
         info, lock = activity.info(), attempt.place.lock.descriptor
+        turn = place_of_turn(info.workflow_run_id, request.turn)
         lost = LostCalls(
             folder.store,
-            f"{attempt.key}{again}",
+            f"{turn}{again}",
             lock,
             info.attempt,
             request.lost,
-            turn=attempt.key,
+            turn=turn,
             number=request.turn,
+            activity=info.activity_id,
         )
         prices = folder.record.opened.settings.prices
         before = conversation.turns[-1] if conversation.turns else None
@@ -402,6 +404,7 @@ async def _entered(attempt: _Attempt, paid: Paid, lost: LostCalls) -> Paid:
     except BaseException as error:
         if attempt.before is not None and not attempt.before.is_kept:
             lost.broke(paid.response.usage)
+            attempt.trace.model_cancelled(paid.response.model, paid.response.usage)
         elif isinstance(error, asyncio.CancelledError):
             # While it waits for a thread it goes with us; what was paid for must not. Both may write: the first counts.
             store.enter(name, data)

@@ -11,7 +11,7 @@ from temporalio import activity
 
 from activities.credentials import Credentials
 from activities.directions import number_of
-from activities.lost_calls import was_asked
+from activities.lost_calls import place_of_turn, was_asked
 from activities.model import Model, ModelError
 from activities.pulse import pulse
 from activities.sandbox import Sandbox
@@ -108,7 +108,10 @@ def _was_begun(folder: TaskFolder, lock: WorkspaceLock, request: TurnRequest) ->
     whatever came since."""
     info = activity.info()
     key = turn_key(info.workflow_run_id, request.turn, request.head)
-    return info.attempt > 1 and (is_begun(folder.store, key) or was_asked(lock.descriptor, key, info.attempt))
+    place = place_of_turn(info.workflow_run_id, request.turn)
+    return info.attempt > 1 and (
+        is_begun(folder.store, key) or was_asked(lock.descriptor, place, info.activity_id, info.attempt)
+    )
 
 
 def _may_go_on(request: TurnRequest, began: float) -> bool:

@@ -3,7 +3,7 @@
 The key is that of one run of a workflow, so that a run counts what it asked for itself.
 """
 
-from activities.lost_calls import lost_in_turn
+from activities.lost_calls import lost_in_turn, place_of_turn
 from activities.store import Store
 from baton.conversation import Block, Response
 from baton.messages import TurnOutcome
@@ -43,7 +43,9 @@ def unheard(store: Store, run_id: str | None, turn: int, head: str) -> tuple[Tur
     return tuple(found)
 
 
-def cost_so_far(store: Store, key: str) -> Usage:
-    """What a turn cost that has no outcome: all of it, lost calls included."""
-    lost, paid = lost_in_turn(store, key), store.entry(f"{key}/response")
+def cost_so_far(store: Store, run_id: str | None, turn: int, head: str) -> Usage:
+    """What a turn cost that has no outcome: all of it, lost calls included, and those of the turn after it, for which
+    the model may have been asked before this one could not be kept."""
+    lost = lost_in_turn(store, place_of_turn(run_id, turn)) + lost_in_turn(store, place_of_turn(run_id, turn + 1))
+    paid = store.entry(f"{turn_key(run_id, turn, head)}/response")
     return lost if paid is None else lost + Paid.model_validate_json(paid).response.usage
