@@ -113,6 +113,7 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
         task_work.expand_plan,
         task_work.settle_plan,
         merging.merge_step,
+        merging.merge_steps,
         merging.prepare_conflict,
         merging.settle_conflict,
         task_work.run_gates,

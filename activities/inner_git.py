@@ -20,6 +20,7 @@ from typing import NamedTuple
 import pygit2
 from pygit2.enums import ConfigLevel, DeltaStatus, FileMode
 
+from activities.inner_merge import Difference, difference, line, merge_base, sum_of
 from activities.known_tree import ChangeKind
 
 _CONVERTING = ("filter", "ident", "working-tree-encoding", "text", "eol", "crlf")
@@ -88,14 +89,48 @@ class InnerGit:
             return str(self._tree(commit).id)
         return None
 
-    def move(self, ref: str, parent: str, tree: str, message: str, author: tuple[str, str] | None) -> str | None:
-        """Commit a tree on top of `parent`, where `ref` is, and move it there; returns the commit. `author`: name and
-        address, where it is another than who commits. None where that can't be done: then `ref` is as it was."""
-        with suppress(*_FAULTS):
-            with self._lock:
-                new = self._committed(pygit2.Oid(hex=tree), parent, message, author)
-            return self._moved(ref, parent, new, [])
+    def line(self, since: str, head: str) -> list[tuple[str, str]] | None:
+        """The commits between two and their messages, newest first; `since` is not among them. None where git has to be
+        asked."""
+        with self._lock, suppress(*_FAULTS):
+            found = line(self._repository(), since, head)
+            if found is not None:
+                return [(str(one.id), one.raw_message.decode("utf-8", "replace")) for one in found]
         return None
+
+    def changes_of(self, commit: str) -> Difference | None:
+        """What a commit changed; None where git has to be asked."""
+        with self._lock, suppress(*_FAULTS):
+            (parent,) = self._repository()[commit].peel(pygit2.Commit).parents
+            return difference(parent.tree, self._tree(commit))
+        return None
+
+    def merged_tree(self, since: str, head: str, branch: str) -> str | None:
+        """The merge of a branch into `head`, which follows `since` in a line; None where git has to merge."""
+        with self._lock, suppress(*_FAULTS):
+            repository = self._repository()
+            tip = str(repository.lookup_reference(f"refs/heads/{branch}").target)
+            if (base := merge_base(repository, since, head, tip)) is None:
+                return None
+            ours = self._tree(head)
+            files = sum_of(difference(base.tree, ours), difference(base.tree, self._tree(tip)))
+            return None if files is None else str(_rebuilt(repository, ours, files, []) or ours.id)
+        return None
+
+    def commit_tree(self, parent: str, tree: str, message: str, author: tuple[str, str] | None) -> str | None:
+        """Commit a tree on top of `parent`, and nothing names the commit yet. `author`: name and address, where it is
+        another than who commits. None where that can't be done."""
+        with self._lock, suppress(*_FAULTS):
+            return str(self._committed(pygit2.Oid(hex=tree), parent, message, author))
+        return None
+
+    def move(self, ref: str, before: str, commits: Iterable[str]) -> bool:
+        """Have `ref`, which is at `before`, name the last of these new commits. False where that can't be done: then it
+        is as it was."""
+        with suppress(*_FAULTS):
+            made = [pygit2.Oid(hex=commit) for commit in commits]
+            return self._moved(ref, before, made[-1], made[:-1]) is not None
+        return False
 
     def settle(self, worktree: LinkedWorktree, indexed: str, commit: str) -> bool:
         """Have an index that holds the commit `indexed` hold `commit`, and HEAD name it. Whether that could be done."""

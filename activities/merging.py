@@ -1,23 +1,25 @@
 """Merges of steps and the conflicts they meet: one merge at a time, and nothing half-done is ever kept.
 
-A merge is computed from commits alone and moves the result in one atomic step, so one that was killed is simply done
+Merges are computed from commits alone and move the result in one atomic step, so what was killed is simply done
 again. A conflict is laid out in a workspace of its own, where an agent or a person resolves it.
 """
 
+import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from temporalio import activity
 
 from activities.credentials import Credentials
 from activities.git import path_text
+from activities.merge_train import MergeKind, MergeTrain
 from activities.pulse import pulse
-from activities.repository import MergeKind
 from activities.result_branch import Folded
 from activities.secret_guard import SecretGuard
 from activities.task_folder import TaskFolder, Tasks
 from activities.trace import TaskTrace
 from activities.working_tree import commit_message
-from baton.layout import TRAILER_CONFLICT
+from baton.layout import TRAILER_CONFLICT, TRAILER_STEP, TRAILER_TASK
 from baton.merging import (
     PATHS_KEPT,
     Conflict,
@@ -29,7 +31,11 @@ from baton.merging import (
     beside_the_conflict,
     conflict_ownership,
 )
-from baton.messages import MergedStep, MergeStep
+from baton.messages import MergedStep, MergeStep, MergeSteps
+
+TOGETHER_SECONDS = 30.0
+"""No further merge is put on a train after this: an activity has its time limit."""
+logger = logging.getLogger("baton.merging")
 
 _TAKE_IT_OUT = (
     "holds a secret (a credential, a token, a private key, a value of a .env-like file) or the mask of one, and would "
@@ -47,35 +53,47 @@ class Merging:
     @activity.defn(name="merge_step")
     async def merge_step(self, request: MergeStep) -> MergedStep:
         """Put a workspace's checkpoints on the result as one commit, or say what they conflict with."""
-        folder = self._tasks.folder(request.task_id)
+        (merged,) = await self._merged((request,))
+        return merged
+
+    @activity.defn(name="merge_steps")
+    async def merge_steps(self, request: MergeSteps) -> tuple[MergedStep, ...]:
+        """The same for several, in their order, each on top of the one before; the result moves once, to the last.
+
+        Gives what became of the first ones, of one at least: a merge that fails (git does, or the disk) ends the train
+        before it, as does time; whoever asked asks again for the rest. Where the first one fails, so does this.
+        """
+        return await self._merged(request.merges)
+
+    async def _merged(self, requests: Sequence[MergeStep]) -> tuple[MergedStep, ...]:
+        folder, onto = self._tasks.folder(requests[0].task_id), requests[0].onto
+        done: list[MergedStep] = []
+        seconds: list[float] = []
         async with pulse("merging"), folder.locked("result"):
             trace = TaskTrace(folder)
-            trace.waited(request.waited, step=request.step)
-            trace.goes_on("merge", step=request.step)
-            step = "integration" if request.step is None else str(request.step)
+            trace.goes_on("merge", step=requests[0].step)
             # A first attempt finds what the task knows, or what a reset left behind; a later one perhaps its own merge.
-            if request.onto and activity.info().attempt == 1:
-                await folder.repository.set_result(request.onto)
-            trailers = {"Baton-Task": request.task_id, "Baton-Step": step}
-            outcome = await folder.repository.merge_step(
-                request.branches, request.subject, trailers, onto=request.onto or None
-            )
-            head = await folder.repository.result()
-            conflict = None
-            if outcome.kind is MergeKind.CONFLICT:
-                folded = await folder.repository.resolutions().fold(request.branches)
-                conflict = (await _conflict(folder, folded, request.step)).without_versions()
-        merged = outcome.kind in {MergeKind.MERGED, MergeKind.ALREADY}
-        told = "merged" if merged else "conflict" if outcome.conflicts else "nothing to merge"
-        trace.write("merge", step=request.step, outcome=told, paths=outcome.conflicts[:50])
-        return MergedStep(
-            commit=head,
-            merged=merged,
-            files_changed=tuple(change.path for change in outcome.changes),
-            conflicts=outcome.conflicts,
-            conflict=conflict,
-            undoes=outcome.undoes,
-        )
+            if onto and activity.info().attempt == 1:
+                await folder.repository.set_result(onto)
+            async with folder.repository.merging(onto or None) as train:
+                for request in requests:
+                    trace.begin()
+                    try:
+                        done.append(await _on_top(folder, train, request))
+                    except Exception:
+                        if not done:
+                            raise
+                        logger.exception("a merge failed and is tried again by itself: step %s", request.step)
+                        break
+                    seconds.append(trace.seconds)
+                    if sum(seconds) > TOGETHER_SECONDS:
+                        break
+                await train.move()
+        for request, merged, took in zip(requests, done, seconds, strict=False):
+            told = "merged" if merged.merged else "conflict" if merged.conflicts else "nothing to merge"
+            trace.waited(request.waited, step=request.step)
+            trace.write("merge", step=request.step, outcome=told, paths=merged.conflicts[:50], seconds=took)
+        return tuple(done)
 
     @activity.defn(name="prepare_conflict")
     async def prepare_conflict(self, request: PrepareConflict) -> PreparedConflict:
@@ -134,6 +152,22 @@ class Merging:
             credentials=self._credentials.secrets(),
             readable=[folder.checkout] if folder.checkout else [],
         )
+
+
+async def _on_top(folder: TaskFolder, train: MergeTrain, request: MergeStep) -> MergedStep:
+    """One merge on top of those before it."""
+    step = "integration" if request.step is None else str(request.step)
+    trailers = {TRAILER_TASK: request.task_id, TRAILER_STEP: step}
+    outcome = await train.add(request.branches, request.subject, trailers)
+    conflict = await _conflict(folder, outcome.folded, request.step) if outcome.folded is not None else None
+    return MergedStep(
+        commit=train.head,
+        merged=outcome.kind in {MergeKind.MERGED, MergeKind.ALREADY},
+        files_changed=tuple(change.path for change in outcome.changes),
+        conflicts=outcome.conflicts,
+        conflict=conflict.without_versions() if conflict is not None else None,
+        undoes=outcome.undoes,
+    )
 
 
 async def _conflict(folder: TaskFolder, folded: Folded, step: int | None) -> Conflict:

@@ -11,8 +11,8 @@ import os
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from activities.cloning import clone
@@ -23,8 +23,9 @@ from activities.known_tree import KnownTree
 from activities.left_out import LeftOut
 from activities.lfs import filter_options
 from activities.locking import exclusive
+from activities.merge_train import MergeKind, MergeOutcome, MergeTrain
 from activities.resolution import Resolutions
-from activities.result_branch import ASIDE, MergeKind, MergeOutcome, ResultBranch
+from activities.result_branch import ASIDE, ResultBranch
 from activities.sealed_config import seal, seal_as_made, unseal
 from activities.source_repository import Identity, SourceFacts, SourceRepository
 from activities.spare_checkouts import SpareCheckouts
@@ -315,10 +316,17 @@ class PrivateRepository:
         author: Identity | None = None,
         onto: str | None = None,
     ) -> MergeOutcome:
-        """Put what `branches` changed on the result as one commit; see `ResultBranch.merge`."""
+        """Put what `branches` changed on the result as one commit; see `MergeTrain.add`."""
+        async with self.merging(onto) as train:
+            outcome = await train.add(branches, subject, trailers, author)
+            await train.move()
+        return outcome
+
+    @asynccontextmanager
+    async def merging(self, onto: str | None = None) -> AsyncIterator[MergeTrain]:
+        """Hold the lock of merges; what is put on the train comes onto the result when it moves."""
         async with exclusive(self._directory / "locks" / "merge") as lock:
-            result = ResultBranch(self.git().holding(lock), self._contents)
-            return await result.merge(self._inner, branches, subject, trailers, author, onto)
+            yield await MergeTrain.on(ResultBranch(self.git().holding(lock), self._inner), onto, self._contents)
 
     async def set_result(self, commit: str) -> None:
         """Bring the result to this commit; what was on it beyond is put aside."""

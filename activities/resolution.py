@@ -40,7 +40,7 @@ class Resolutions:
 
     async def fold(self, branches: Sequence[str]) -> Folded:
         """The branches merged onto the result up to the first conflict."""
-        return await self._result.fold(branches, "merged before a conflict")
+        return await self._result.fold(await self._result.head(), branches, "merged before a conflict")
 
     async def lay_out(self, folded: Folded, ref: str) -> str:
         """Commit the half-merged tree and have `ref` point to it, whatever an earlier attempt left there."""

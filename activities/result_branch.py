@@ -1,27 +1,21 @@
 """The result of a task in its private repository: a line of commits, one per merged step.
 
-A merge needs no worktree and moves the result in one atomic step, so a kill leaves either all of it or nothing. A
-step that is on the result already is never merged twice.
+A merge needs no worktree and moves the result in one atomic step, so a kill leaves either all of it or nothing.
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
-from pydantic import Field
-
-from activities.git import Git, GitError, path_text, split
+from activities.git import Git, GitError, split
 from activities.inner_git import InnerGit
+from activities.inner_merge import Difference, Entry
 from activities.known_tree import parse_raw
 from activities.refs import loose
-from activities.side_by_side import side_by_side
 from activities.source_repository import Identity
-from activities.working_tree import Change, commit_message, trailers_of
-from baton.breakers import StepChanges, undone
-from baton.layout import BASE, RESULT, TRAILER_STEP, TRAILER_TASK
+from activities.working_tree import Change, trailers_of
+from baton.layout import BASE, RESULT, TRAILER_STEP
 from baton.merge_tree import ConflictedPath, MergedTree, parse_merge_tree
-from baton.models import Stored
 
 _MERGE_SETTINGS = tuple(
     part
@@ -31,28 +25,6 @@ _MERGE_SETTINGS = tuple(
 """No attributes of a project take part: `merge=union` would hide conflicts, other markers would not be known again."""
 ASIDE = "refs/baton/aside"
 """Below it stands what a reset or a resume took back; nothing is lost."""
-
-
-class MergeKind(StrEnum):
-    """How the merge of a step ended."""
-
-    MERGED = "merged"
-    ALREADY = "already"
-    NOTHING = "nothing"
-    CONFLICT = "conflict"
-
-
-class MergeOutcome(Stored):
-    """`commit` is the step's commit (merged, already) or the unmoved head of the result (nothing, conflict).
-
-    `undoes`: by earlier step, the paths that this one gave back the content they had before that step.
-    """
-
-    kind: MergeKind
-    commit: str
-    changes: tuple[Change, ...] = ()
-    conflicts: tuple[str, ...] = ()
-    undoes: dict[int, tuple[str, ...]] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -72,80 +44,77 @@ class Folded:
 
 
 class ResultBranch:
-    """Reads and moves the result. Callers of `merge` hold the lock of merges."""
+    """Reads and moves the result. Whoever moves it holds the lock of merges. `inner` does what it is sure of, else git
+    does."""
 
-    def __init__(self, git: Git, contents: dict[str, StepChanges] | None = None) -> None:
-        """`contents`: what commits of the result changed, as far as it was looked at; it is added to."""
-        self._git = git
-        self._known = {} if contents is None else contents
+    def __init__(self, git: Git, inner: InnerGit | None = None) -> None:
+        self._git, self._inner = git, inner
 
     async def head(self) -> str:
         """The newest commit of the result."""
-        return loose(self._git.cwd, RESULT) or await self._git.text("rev-parse", "--verify", RESULT)
+        return await self._named(RESULT)
+
+    async def base(self) -> str:
+        """The commit that the result began at."""
+        return await self._named(BASE)
 
     async def changes(self, before: str, after: str) -> list[Change]:
         """What differs between two commits, sorted by path."""
-        return _changes_in(await self._raw(before, after))
+        return [Change(path, kind) for path, kind in sorted(parse_raw(await self._raw(before, after)).items())]
 
-    async def merge(
-        self,
-        inner: InnerGit,
-        branches: Sequence[str],
-        subject: str,
-        trailers: Mapping[str, str],
-        author: Identity | None = None,
-        onto: str | None = None,
-    ) -> MergeOutcome:
-        """Put what `branches` changed on the result as one commit; a conflict leaves the result as it is.
+    async def difference(self, commit: str) -> Difference:
+        """What a commit changed."""
+        found = await asyncio.to_thread(self._inner.changes_of, commit) if self._inner else None
+        return _parsed(await self._raw(f"{commit}^", commit)) if found is None else found
 
-        `trailers` must hold `Baton-Task` and `Baton-Step`. The author is the user unless another one is given. `onto`:
-        the head of which the caller knows; only what came after it can be this very merge, done before.
-        """
-        head = await self.head()
-        if onto != head and (done := await self._merged_before(trailers, onto or BASE)):
-            return await self._merged(MergeKind.ALREADY, done)
-        folded = await self.fold(branches, subject, author)
-        if folded.conflicts:
-            conflicts = tuple(path_text(conflict.path) for conflict in folded.conflicts)
-            return MergeOutcome(kind=MergeKind.CONFLICT, commit=head, conflicts=conflicts)
-        unchanged = f"{head}^{{tree}}"
-        before = await asyncio.to_thread(inner.tree_of, head) or await self._git.text("rev-parse", unchanged)
-        if folded.tree in {unchanged, before}:
-            return MergeOutcome(kind=MergeKind.NOTHING, commit=head)
-        commit = await self._move(inner, head, folded.tree, commit_message(subject, trailers), author)
-        return await self._merged(MergeKind.MERGED, commit)
+    async def line(self, since: str, head: str) -> list[tuple[str, Mapping[str, str]]]:
+        """The commits between two and their trailers, newest first; `since` is not among them."""
+        found = await asyncio.to_thread(self._inner.line, since, head) if self._inner else None
+        if found is None:
+            log = await self._git.output("log", "-z", "--format=%H%n%B", f"{since}..{head}", "--")
+            entries = (entry.decode("utf-8", "replace").partition("\n") for entry in split(log))
+            found = [(commit, text) for commit, _, text in entries]
+        return [(commit, trailers_of(text)) for commit, text in found]
 
-    async def _move(self, inner: InnerGit, head: str, tree: str, message: str, author: Identity | None) -> str:
-        """Commit a tree on top of the result."""
+    async def tree_of(self, commit: str) -> str:
+        """The tree of a commit."""
+        found = await asyncio.to_thread(self._inner.tree_of, commit) if self._inner else None
+        return found or await self._git.text("rev-parse", "--verify", f"{commit}^{{tree}}")
+
+    async def commit(self, tree: str, parent: str, message: str, author: Identity | None) -> str:
+        """Commit a tree on top of a commit of the result, which stays where it is."""
+        by = (author.name, author.email) if author else None
+        made = await asyncio.to_thread(self._inner.commit_tree, parent, tree, message, by) if self._inner else None
+        return made or await self._commit(tree, (parent,), message, author)
+
+    async def move(self, before: str, commits: Sequence[str]) -> None:
+        """Bring the result from its head `before` to the last of these new commits, in one atomic step."""
         # A lock of a git that was killed; under the lock of merges nobody else can hold it.
         (self._git.cwd / f"{RESULT}.lock").unlink(missing_ok=True)
-        by = (author.name, author.email) if author else None
-        made = await self._git.in_a_thread(lambda _: inner.move(RESULT, head, tree, message, by))
-        if made is None:
-            made = await self._commit(tree, (head,), message, author)
-            await self._git.output("update-ref", RESULT, made, head)
-        return made
-
-    async def _merged(self, kind: MergeKind, commit: str) -> MergeOutcome:
-        raw, before = await side_by_side(self._raw(f"{commit}^", commit), self._steps_before(commit))
-        own = self._known[commit] = _contents_in(raw)
-        undoes = undone([(step, await self._contents(name)) for name, step in before], own)
-        return MergeOutcome(kind=kind, commit=commit, changes=tuple(_changes_in(raw)), undoes=undoes)
+        inner = self._inner
+        # A thread that outlives a cancellation would move it when the lock is gone.
+        if inner is None or not await self._git.in_a_thread(lambda _: inner.move(RESULT, before, commits)):
+            await self._git.output("update-ref", RESULT, commits[-1], before)
 
     async def set_to(self, commit: str) -> None:
         """Bring the result to this commit; what was beyond it is kept by a ref of its own."""
         if (head := await self.head()) == commit:
             return
-        await self._git.output("update-ref", f"{ASIDE}/result-{head[:12]}", head)
+        await self.keep_aside(head)
         (self._git.cwd / f"{RESULT}.lock").unlink(missing_ok=True)
         await self._git.output("update-ref", RESULT, commit, head)
 
-    async def fold(self, branches: Sequence[str], subject: str = "", author: Identity | None = None) -> Folded:
-        """Merge the branches in their order onto the result, without moving it."""
-        head = await self.head()
-        tree, reached = f"{head}^{{tree}}", head
+    async def keep_aside(self, head: str) -> None:
+        """Have a ref name what the result is brought back from."""
+        await self._git.output("update-ref", f"{ASIDE}/result-{head[:12]}", head)
+
+    async def fold(
+        self, head: str, branches: Sequence[str], subject: str = "", author: Identity | None = None
+    ) -> Folded:
+        """Merge the branches in their order onto a commit of the result, without moving it."""
+        tree, reached = await self.tree_of(head), head
         for position, branch in enumerate(branches):
-            merged = await self.merged_tree(reached, branch)
+            merged = await self._merged(reached, branch)
             if merged.conflicts:
                 rest = tuple(branches[position + 1 :])
                 return Folded(head, reached, merged.tree, merged.conflicts, branch, rest)
@@ -155,6 +124,12 @@ class ResultBranch:
             if position + 1 < len(branches):
                 reached = await self._commit(tree, (reached, f"refs/heads/{branch}"), subject, author)
         return Folded(head, reached, tree)
+
+    async def _merged(self, head: str, branch: str) -> MergedTree:
+        tree = None
+        if self._inner is not None:
+            tree = await asyncio.to_thread(self._inner.merged_tree, await self.base(), head, branch)
+        return await self.merged_tree(head, branch) if tree is None else MergedTree(tree)
 
     async def merged_tree(self, head: str, branch: str) -> MergedTree:
         """The merge of a branch into a commit: pure, so that doing it again gives the same."""
@@ -176,35 +151,12 @@ class ResultBranch:
         steps = {trailers_of(entry.decode("utf-8", "replace")).get(TRAILER_STEP, "") for entry in split(log)}
         return tuple(sorted(int(step) for step in steps if step.isdigit()))
 
-    async def _steps_before(self, commit: str) -> list[tuple[str, int]]:
-        """The commits of earlier steps, newest first, with their numbers."""
-        log = await self._git.output("log", "-z", "--format=%H%n%B", f"{BASE}..{commit}^", "--")
-        found = []
-        for entry in split(log):
-            name, _, text = entry.decode("utf-8", "replace").partition("\n")
-            step = trailers_of(text).get(TRAILER_STEP, "")
-            found += [(name, int(step))] if step.isdigit() else []
-        return found
-
-    async def _contents(self, commit: str) -> StepChanges:
-        """By path the names of the contents before and after a commit; empty where there is no file."""
-        if commit not in self._known:
-            self._known[commit] = _contents_in(await self._raw(f"{commit}^", commit))
-        return self._known[commit]
+    async def _named(self, ref: str) -> str:
+        return loose(self._git.cwd, ref) or await self._git.text("rev-parse", "--verify", ref)
 
     async def _raw(self, before: str, after: str) -> bytes:
         flags = ("-r", "--raw", "-z", "--no-renames", "--no-abbrev")
         return await self._git.output("diff-tree", *flags, before, after, "--")
-
-    async def _merged_before(self, trailers: Mapping[str, str], since: str) -> str | None:
-        wanted = (trailers[TRAILER_TASK], trailers[TRAILER_STEP])
-        log = await self._git.output("log", "-z", "--format=%H%n%B", f"{since}..{RESULT}", "--")
-        for entry in split(log):
-            commit, _, text = entry.decode("utf-8", "replace").partition("\n")
-            found = trailers_of(text)
-            if (found.get(TRAILER_TASK), found.get(TRAILER_STEP)) == wanted:
-                return commit
-        return None
 
     async def _commit(self, tree: str, parents: Sequence[str], text: str, author: Identity | None) -> str:
         named = [argument for parent in parents for argument in ("-p", parent)]
@@ -212,18 +164,15 @@ class ResultBranch:
         return await self._git.text(*identity, "commit-tree", tree, *named, "-F", "-", stdin=text.encode())
 
 
-def _changes_in(raw: bytes) -> list[Change]:
-    return [Change(path, kind) for path, kind in sorted(parse_raw(raw).items())]
-
-
-def _contents_in(raw: bytes) -> StepChanges:
+def _parsed(raw: bytes) -> Difference:
     entries = split(raw)
-    names = {
-        path_text(path): entry.decode().split()[2:4] for entry, path in zip(entries[::2], entries[1::2], strict=True)
-    }
-    return {path: (_content(old), _content(new)) for path, (old, new) in names.items()}
+    found: Difference = {}
+    for description, path in zip(entries[::2], entries[1::2], strict=True):
+        old_mode, mode, old, new = description.decode().lstrip(":").split()[:4]
+        found[path] = (_entry(old_mode, old), _entry(mode, new))
+    return found
 
 
-def _content(name: str) -> str:
-    """The name of a content; git writes only zeros where there is none."""
-    return name if name.strip("0") else ""
+def _entry(mode: str, name: str) -> Entry | None:
+    """Git writes only zeros where there is nothing."""
+    return Entry(int(mode, 8), name) if name.strip("0") else None

@@ -465,6 +465,13 @@ class MergeStep(Stored):
     waited: tuple[Waited, ...] = ()
 
 
+class MergeSteps(Stored):
+    """Input of `merge_steps`: merges of one task in their order, all asked for when the result had the same head."""
+
+    task_id: str
+    merges: tuple[MergeStep, ...]
+
+
 class MergedStep(Stored):
     """Result of `merge_step`: the new head of the result, or the paths in conflict and what there is to know of them.
 

@@ -33,9 +33,9 @@ class TraceLine(Stored):
     closed it). `model`, `tool`: calls of a turn; `name` names a model call beside the turns; `call` counts the tool
     calls of a turn from 1; `input` and `error` are fingerprints. `foreign`: a command had changed files of others
     (`paths`), which were restored. `merge`, `gate`: what the task does beside its agents. `activity` names the one that
-    told: what its next attempt tells is the same. `command`: commands of a step without agents, `calls` in all. `gap`:
-    from the beginning of the first attempt of an activity of this kind (`name`: merge, gate, command) to that of its
-    `attempt`, which does again what the others came to no end with. `wait`:
+    told: what its next attempt tells of the same step is the same. `command`: commands of a step without agents,
+    `calls` in all. `gap`: from the beginning of the first attempt of an activity of this kind (`name`: merge, gate,
+    command) to that of its `attempt`, which does again what the others came to no end with. `wait`:
     what waited for `name` (slot, merge_queue, quota). `attention`: a person was asked something of the kind `name`, or
     paused the task, when `asked` says, and had answered at the line's time; an `outcome` of `open`: nobody had when the
     task was broken off. `closed`: the task's end (`outcome`) of the run `name`.
@@ -157,7 +157,7 @@ def _key(line: TraceLine, number: int) -> tuple[object, ...]:
         case "tool" if line.call:
             return ("tool", line.agent, line.turn, line.call)
         case "merge" | "gate" | "command" | "gap" if line.activity:
-            return (line.kind, line.activity, line.name)
+            return (line.kind, line.activity, line.name, line.step)
         case "foreign" if line.turn:
             return ("foreign", line.agent, line.turn)
         case "closed":

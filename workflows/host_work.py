@@ -1,5 +1,6 @@
 """What a task has done on its host: merges and gates."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from temporalio import workflow
@@ -10,7 +11,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.tasks import TaskWork
     from baton.findings import GateResult, GateSpec, not_run
     from baton.gate_trail import NOT_COMPARED
-    from baton.messages import GateResults, MergedStep, MergeStep, RunGates, Waited
+    from baton.messages import GateResults, MergedStep, MergeStep, MergeSteps, RunGates, Waited
     from workflows import policies
 
 if TYPE_CHECKING:
@@ -23,25 +24,45 @@ class HostWork:
     def __init__(self, run: "TaskRun") -> None:
         self._run = run
 
-    async def merge(
+    def to_merge(
         self, branches: tuple[str, ...], step: int | None, subject: str, waited: tuple[Waited, ...] = ()
-    ) -> MergedStep:
-        """Put what the branches changed on the result as one commit."""
+    ) -> MergeStep:
+        """What is to be put on the result as one commit."""
         onto = self._run.head if self._run.keeps_progress else ""
-        request = MergeStep(
+        return MergeStep(
             task_id=self._run.task_id, branches=branches, step=step, subject=subject, onto=onto, waited=waited
         )
+
+    async def merge(self, request: MergeStep) -> MergedStep:
+        """Put what the branches changed on the result as one commit."""
         merged: MergedStep = await workflow.execute_activity_method(
             Merging.merge_step,
             request,
             task_queue=self._run.opened.host_queue,
-            summary=f"merge {', '.join(branches[:3])}",
+            summary=f"merge {', '.join(request.branches[:3])}",
             **policies.GIT,
         )
+        self._take(request, merged)
+        return merged
+
+    async def merge_together(self, requests: Sequence[MergeStep]) -> tuple[MergedStep, ...]:
+        """The same for several in their order, each on top of the one before. What became of the first ones comes back;
+        the rest is to be asked for again."""
+        merged: tuple[MergedStep, ...] = await workflow.execute_activity_method(
+            Merging.merge_steps,
+            MergeSteps(task_id=self._run.task_id, merges=tuple(requests)),
+            task_queue=self._run.opened.host_queue,
+            summary=f"merge steps {', '.join(str(request.step) for request in requests)}",
+            **policies.GIT,
+        )
+        for request, one in zip(requests, merged, strict=False):
+            self._take(request, one)
+        return merged
+
+    def _take(self, request: MergeStep, merged: MergedStep) -> None:
         self._run.head = merged.commit
         if merged.merged:
-            self._run.trail = self._run.trail.with_merge(step)
-        return merged
+            self._run.trail = self._run.trail.with_merge(request.step)
 
     async def gates(
         self,

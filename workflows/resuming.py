@@ -46,7 +46,7 @@ async def _bring_home(run: TaskRun, plan: Plan, unmerged: Unmerged) -> None:
     so that the others need not wait for a person."""
     number, agent = unmerged.step, unmerged.agent
     step = plan.step(number)
-    merged = await run.host.merge(unmerged.branches, number, report.commit_subject(step))
+    merged = await run.host.merge(run.host.to_merge(unmerged.branches, number, report.commit_subject(step)))
     if merged.conflicts:
         if workflow.patched(LEFT_BEHIND):
             run.left_behind[number] = unmerged

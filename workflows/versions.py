@@ -62,3 +62,6 @@ SAVED_ASIDE = "saved-aside"
 
 QUICK_TURNS = "quick-turns"
 """An activity takes several turns while they are short; an older worker would not take them from its result."""
+
+MERGED_TOGETHER = "merged-together"
+"""Steps that wait to be merged are merged by one activity, where no gates would run between them."""

@@ -28,6 +28,7 @@ from baton.messages import (
     GateResults,
     MergedStep,
     MergeStep,
+    MergeSteps,
     OpenedTask,
     OpenTask,
     Publish,
@@ -118,6 +119,7 @@ class Files:
         self.refused_saves = 0
         self.conflicts: dict[int, tuple[str, ...]] = {}
         self.branches: list[tuple[str, ...]] = []
+        self.together: list[tuple[int | None, ...]] = []
         self.broken: set[str] = set()
         self.at_work = self.most_at_work = 0
 
@@ -170,6 +172,11 @@ class Files:
         self.merged.append(request.step)
         files = ("a.py",) if request.step else ()
         return MergedStep(commit=f"result-{len(self.merged)}", merged=bool(files), files_changed=files)
+
+    @activity.defn(name="merge_steps")
+    async def merge_steps(self, request: MergeSteps) -> tuple[MergedStep, ...]:
+        self.together.append(tuple(one.step for one in request.merges))
+        return tuple([await self.merge_step(one) for one in request.merges])
 
     @activity.defn(name="run_gates")
     async def run_gates(self, request: RunGates) -> GateResults:
@@ -263,6 +270,7 @@ async def bench(temporal: Client) -> AsyncIterator[Start]:
             files.settle_plan,
             files.agent,
             files.merge_step,
+            files.merge_steps,
             files.run_gates,
             files.publish,
             files.write_artifacts,
