@@ -120,6 +120,7 @@ async def _serve(arguments: argparse.Namespace, client: Client) -> None:
         task_work.publish,
         task_work.write_artifacts,
         task_work.load_progress,
+        task_work.put_away,
         task_work.close_task,
         opening.discard_task,
         Notifying(tasks, credentials).notify_person,

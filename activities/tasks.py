@@ -168,11 +168,17 @@ class TaskWork:
             raise ApplicationError(f"the progress {request.revision} of the task is lost", non_retryable=True)
         return LoadedProgress(opened=opened, input=given, progress=kept)
 
+    @activity.defn(name="put_away")
+    async def put_away(self, request: TaskRef) -> None:
+        """Put the workspaces away; branches and checkpoints stay in the private repository."""
+        async with pulse("putting the workspaces away"):
+            await _put_away(self._tasks.folder(request.task_id))
+
     @activity.defn(name="close_task")
     async def close_task(self, request: TaskRef) -> None:
-        """Put the workspaces away and draw the timeline; branches and checkpoints stay in the private repository."""
+        """Put workspaces away that are still there, draw the timeline and tell the end."""
         folder = self._tasks.folder(request.task_id)
-        async with pulse("putting the workspaces away"):
+        async with pulse("closing"):
             secrets = await self._credentials.secrets_around(folder.checkout)
             await side_by_side(_put_away(folder), asyncio.to_thread(_draw, folder, secrets))
         progress = await asyncio.to_thread(folder.state.current)

@@ -1,9 +1,10 @@
-"""The end of every task, also of a cancelled or broken one: publish, report, put the workspaces away.
+"""The end of every task, also of a cancelled or broken one: publish, report, and put the workspaces away meanwhile.
 
 Nothing that goes wrong here costs the report: a result that cannot be published stays in the private repository, and
-the report says so.
+the report says so; workspaces that could not be put away are tried once more when the task is closed.
 """
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,8 +27,10 @@ with workflow.unsafe.imports_passed_through():
     from baton.synthesis import Synthesis, SynthesisFacts
     from workflows import policies
     from workflows.failures import reason_of
+    from workflows.log import say
     from workflows.synthesis import summary
     from workflows.task_run import TaskRun
+    from workflows.versions import PUT_AWAY_BESIDE
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ async def close(run: TaskRun, left: Left, *, cancelled: bool = False, failure: s
         state = task_state(planned, left.verdicts, cancelled)
     if failure:
         run.update(summary=f"the task broke off: {failure}")
+    putting_away = asyncio.create_task(_put_away(run)) if workflow.patched(PUT_AWAY_BESIDE) else None
     published = await _publish(run) if run.head != run.opened.base_commit else None
     for note in published.notes if published else ():
         run.warn(note)
@@ -95,11 +99,13 @@ async def close(run: TaskRun, left: Left, *, cancelled: bool = False, failure: s
     run.update(summary=run.status.summary or report.summary_line(facts))
     facts = facts.model_copy(update={"status": run.status})
     await run.write(report.report_artifacts(facts))
+    if putting_away is not None:
+        await putting_away
     await workflow.execute_activity_method(
         TaskWork.close_task,
         TaskRef(task_id=run.task_id),
         task_queue=run.opened.host_queue,
-        summary="put the workspaces away",
+        summary="close the task",
         **policies.GIT,
     )
     await run.notices.ended(str(state), run.status.summary)
@@ -134,6 +140,20 @@ async def _publish(run: TaskRun) -> Published | None:
         run.happened(why)
         run.warn(why)
         return None
+
+
+async def _put_away(run: TaskRun) -> None:
+    """The workspaces, which nobody needs any more."""
+    try:
+        await workflow.execute_activity_method(
+            TaskWork.put_away,
+            TaskRef(task_id=run.task_id),
+            task_queue=run.opened.host_queue,
+            summary="put the workspaces away",
+            **policies.GIT,
+        )
+    except ActivityError as error:
+        say(f"the workspaces could not be put away, which is tried again: {reason_of(error)[:300]}")
 
 
 def _all_results(run: TaskRun, plan: Plan | None, why: str) -> tuple[StepResult, ...]:

@@ -65,3 +65,6 @@ QUICK_TURNS = "quick-turns"
 
 MERGED_TOGETHER = "merged-together"
 """Steps that wait to be merged are merged by one activity, where no gates would run between them."""
+
+PUT_AWAY_BESIDE = "put-away-beside"
+"""The workspaces are put away while the result is published and the report is made."""

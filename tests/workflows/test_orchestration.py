@@ -221,6 +221,11 @@ class Files:
             artifacts += progress_artifacts(self.progress)
         self.written |= {artifact.name: artifact.value for artifact in artifacts}
 
+    @activity.defn(name="put_away")
+    async def put_away(self, request: TaskRef) -> None:
+        self.written["put away"] = request.task_id
+        self.break_when_told("put_away")
+
     @activity.defn(name="close_task")
     async def close_task(self, request: TaskRef) -> None:
         self.written["closed"] = request.task_id
@@ -275,6 +280,7 @@ async def bench(temporal: Client) -> AsyncIterator[Start]:
             files.publish,
             files.write_artifacts,
             files.summarize,
+            files.put_away,
             files.close_task,
             files.discard_task,
         ]
@@ -728,6 +734,18 @@ async def test_a_result_that_cannot_be_published_is_still_reported(bench: Start)
         result = await (await one.start()).result()
         assert (result.state, result.items.done, result.ref) == (TaskState.PARTIAL, 1, None)
         assert "private repository" in one.files.written["report.md"]
+
+
+@pytest.mark.parametrize("broken", [(), ("publish",), ("put_away",), ("publish", "put_away")])
+async def test_workspaces_are_put_away_whatever_becomes_of_the_result(bench: Start, broken: tuple[str, ...]) -> None:
+    """Where that fails, the end of the task does it again, and nothing is lost by it."""
+    async with bench(scripted(plan_of(step(1)))) as one:
+        one.files.broken.update(broken)
+        handle = await one.start()
+        result = await handle.result()
+        assert result.state is (TaskState.PARTIAL if "publish" in broken else TaskState.DONE)
+        assert one.files.written["put away"] == one.files.written["closed"] == handle.id
+        assert "report.md" in one.files.written
 
 
 async def test_a_merge_that_breaks_fails_its_step_and_nothing_else(bench: Start) -> None:
