@@ -107,14 +107,20 @@ class InnerGit:
 
     def merged_tree(self, since: str, head: str, branch: str) -> str | None:
         """The merge of a branch into `head`, which follows `since` in a line; None where git has to merge."""
-        with self._lock, suppress(*_FAULTS):
-            repository = self._repository()
-            tip = str(repository.lookup_reference(f"refs/heads/{branch}").target)
-            if (base := merge_base(repository, since, head, tip)) is None:
-                return None
-            ours = self._tree(head)
-            files = sum_of(difference(base.tree, ours), difference(base.tree, self._tree(tip)))
-            return None if files is None else str(_rebuilt(repository, ours, files, []) or ours.id)
+        with suppress(*_FAULTS):
+            made: list[pygit2.Oid] = []
+            with self._lock:
+                repository = self._repository()
+                tip = str(repository.lookup_reference(f"refs/heads/{branch}").target)
+                if (base := merge_base(repository, since, head, tip)) is None:
+                    return None
+                ours = self._tree(head)
+                files = sum_of(difference(base.tree, ours), difference(base.tree, self._tree(tip)))
+                if files is None:
+                    return None
+                tree = _rebuilt(repository, ours, files, made) or ours.id
+            self._have_on_disk(made)
+            return str(tree)
         return None
 
     def commit_tree(self, parent: str, tree: str, message: str, author: tuple[str, str] | None) -> str | None:
@@ -166,7 +172,7 @@ class InnerGit:
         return self._repository().create_commit(None, by, committer, message, tree, [parent])
 
     def _moved(self, ref: str, parent: str, commit: pygit2.Oid, made: Iterable[pygit2.Oid]) -> str | None:
-        """Have a commit, and the new objects of its tree, on the disk, and then `ref` name it."""
+        """Have a commit, and the new objects of its tree, on the disk, and then `ref` name it there."""
         # Not under our lock: nobody else has to wait for the disk.
         self._have_on_disk([*made, commit])
         with self._lock:
@@ -174,7 +180,8 @@ class InnerGit:
             if str(reference.target) != parent:
                 return None
             reference.set_target(commit)
-            return str(commit)
+        _sync((self._path / ref, (self._path / ref).parent))
+        return str(commit)
 
     def _files(
         self, rules: "_Rules", changes: Mapping[bytes, ChangeKind], made: list[pygit2.Oid]
@@ -198,22 +205,24 @@ class InnerGit:
         """Wait until new objects are on the disk; what is packed already is."""
         names = list(map(str, objects))
         for begin in range(0, len(names), _SYNCED_TOGETHER):
-            self._sync(names[begin : begin + _SYNCED_TOGETHER])
+            together = names[begin : begin + _SYNCED_TOGETHER]
+            _sync(self._path / "objects" / name[:2] / name[2:] for name in together)
 
-    def _sync(self, names: Iterable[str]) -> None:
-        with ExitStack() as stack:
-            descriptors = []
-            for name in names:
-                with suppress(FileNotFoundError):
-                    place = self._path / "objects" / name[:2] / name[2:]
-                    descriptors.append(os.open(place, os.O_RDONLY | os.O_CLOEXEC))
-                    stack.callback(os.close, descriptors[-1])
-            if sys.platform == "linux":
-                # It begins to write what is not needed any more: then the first wait is nearly all.
-                for descriptor in descriptors:
-                    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+def _sync(paths: Iterable[Path]) -> None:
+    """Wait until these are on the disk, as far as they are there."""
+    with ExitStack() as stack:
+        descriptors = []
+        for path in paths:
+            with suppress(FileNotFoundError):
+                descriptors.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+                stack.callback(os.close, descriptors[-1])
+        if sys.platform == "linux":
+            # It begins to write what is not needed any more: then the first wait is nearly all.
             for descriptor in descriptors:
-                os.fsync(descriptor)
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        for descriptor in descriptors:
+            os.fsync(descriptor)
 
 
 class _Rules:

@@ -3,7 +3,7 @@
 Order of effects: the response is journaled before anything else happens (but for the workspace, which may be made while
 the model answers); then tools run in the workspace; then the turn is kept: its node is stored and the checkpoint that
 names it is made, side by side, and the journal names the outcome. Each step finds what an earlier attempt left and goes
-on from there. The model may be asked for the turn after it while a turn is kept; that response is journaled when it is.
+on from there. While a turn is kept the model may be asked for the next one, whose response is journaled afterwards.
 The workspace's lock is held throughout, so a second attempt waits for a first one that still lives instead of paying
 for the same response.
 """
@@ -56,14 +56,14 @@ from baton.conversation import (
 )
 from baton.facts import TurnFacts
 from baton.messages import TurnOutcome, TurnRequest
-from baton.models import Stored
 from baton.names import CONVERSATION_LOST
 from baton.redaction import masked_value
 from baton.roles import WRITING_ROLES
 
 
-class _Applied(Stored):
-    """A turn whose node is stored and whose checkpoint is made."""
+@dataclass(frozen=True)
+class _Applied:
+    """A turn's node, its name, and the commit that goes with it."""
 
     head: str
     commit: str
@@ -71,7 +71,7 @@ class _Applied(Stored):
 
 
 @dataclass(frozen=True)
-class Place:
+class Workplace:
     """Where an activity takes its turns. `lock`: the workspace's, which is held."""
 
     folder: TaskFolder
@@ -80,10 +80,8 @@ class Place:
 
 
 class Ran:
-    """A turn whose calls have run. `outcome`: what is known of it before it is kept, the commit left out.
-
-    `keep` makes it last; it runs once, in the context in which it was given.
-    """
+    """A turn whose calls have run. `outcome`: what is known of it before it is kept; its commit may be that of the turn
+    before. `keep` makes it last; it runs once, in the context in which it was given."""
 
     def __init__(self, outcome: TurnOutcome, keep: Callable[[], Coroutine[Any, Any, TurnOutcome]]) -> None:
         self.outcome = outcome
@@ -115,7 +113,7 @@ class Ran:
 class _Attempt:
     """What one attempt of a turn works with. `before`: the turn before, where the same activity took it."""
 
-    place: Place
+    place: Workplace
     request: TurnRequest
     key: str
     trace: TurnTrace
@@ -138,9 +136,9 @@ class Transactions:
         self._credentials = credentials
         self._sandbox = sandbox
 
-    async def turn(self, place: Place, request: TurnRequest, before: Ran | None = None) -> Ran:
-        """Ask the model and run its calls, or find what an earlier attempt did of it. The turn `before` is kept
-        meanwhile, and its commit is the request's. Raises `ModelError`; the turn before is kept then."""
+    async def turn(self, place: Workplace, request: TurnRequest, before: Ran | None = None) -> Ran:
+        """Ask the model and run its calls, or find what an earlier attempt did of it. The turn `before` is kept while
+        the model answers, and its commit is the request's. Raises `ModelError`; the turn before is kept then."""
         folder, info = place.folder, activity.info()
         key = turn_key(info.workflow_run_id, request.turn, request.head)
         place.beat.turn = request.turn
@@ -162,15 +160,16 @@ class Transactions:
         folder = attempt.folder
         conversation = folder.conversations.load(attempt.request.head)
         begun = folder.store.entry(f"{attempt.key}/response") is not None
-        attempt, paid = await self._paid(attempt, conversation)
+        paid, commit = await self._paid(attempt, conversation)
+        attempt = replace(attempt, request=attempt.request.model_copy(update={"commit": commit}))
         if (applied := await _already_applied(attempt, begun=begun)) is not None:
             outcome = _outcome(applied, paid)
             return Ran(outcome, partial(_journaled, attempt, outcome))
         return await self._apply(attempt, conversation, paid)
 
-    async def _paid(self, attempt: _Attempt, conversation: Conversation) -> tuple[_Attempt, Paid]:
-        """The response, and meanwhile the turn before is kept and the workspace made: neither is waited for when the
-        other cannot be had. With it the attempt, which stands on the commit of the turn before now."""
+    async def _paid(self, attempt: _Attempt, conversation: Conversation) -> tuple[Paid, str]:
+        """The response, and meanwhile the workspace, and its commit: neither is waited for when the other cannot be
+        had."""
 
         async def answered() -> Paid | ModelError:
             try:
@@ -179,10 +178,10 @@ class Transactions:
                 # No reason to give the workspace up: the next attempt needs it.
                 return error
 
-        paid, ready = await side_by_side(answered(), _ready(attempt))
+        paid, commit = await side_by_side(answered(), _workspace_of(attempt))
         if isinstance(paid, ModelError):
             raise paid
-        return ready, paid
+        return paid, commit
 
     async def _response(self, attempt: _Attempt, conversation: Conversation) -> Paid:
         """The response of this turn: the journaled one, else a new one that is journaled before it is used."""
@@ -285,7 +284,6 @@ class Transactions:
             tree=tree,
         )
         work = await runner.run(paid.response)
-        await delivered()
         node = Turn(
             parent=request.head,
             turn=request.turn,
@@ -301,6 +299,7 @@ class Transactions:
         applied = _Applied(head=head, commit=request.commit, node=node)
 
         async def keep() -> TurnOutcome:
+            await delivered()
             storing, commit = asyncio.to_thread(folder.store.put, data), request.commit
             if attempt.writes and (calls(paid.response) or work.facts.written):
                 checkpoint = folder.repository.checkpoint(
@@ -316,21 +315,19 @@ class Transactions:
                 await storing
                 if attempt.writes:
                     folder.repository.keep_tree(folder.workspace(request.workspace), head, tree)
-            return await _journaled(attempt, _outcome(applied.model_copy(update={"commit": commit}), paid))
+            return await _journaled(attempt, _outcome(replace(applied, commit=commit), paid))
 
         return Ran(_outcome(applied, paid), keep)
 
 
-async def _ready(attempt: _Attempt) -> _Attempt:
-    """The attempt once the turn before is kept and the workspace is there: an agent's first turn makes it, and one that
-    was deleted is made again."""
-    if attempt.before is not None:
-        commit = (await attempt.before.kept()).commit
-        attempt = replace(attempt, request=attempt.request.model_copy(update={"commit": commit}))
-    request = attempt.request
+async def _workspace_of(attempt: _Attempt) -> str:
+    """Have the workspace there, with the turn before kept: an agent's first turn makes it, and one that was deleted is
+    made again. Returns the commit that the turn starts from."""
+    request, before = attempt.request, attempt.before
+    commit = request.commit if before is None else (await before.kept()).commit
     branch = request.workspace if attempt.writes else None
-    await attempt.folder.repository.open_workspace(request.workspace, request.commit, branch)
-    return attempt
+    await attempt.folder.repository.open_workspace(request.workspace, commit, branch)
+    return commit
 
 
 async def _already_applied(attempt: _Attempt, *, begun: bool) -> _Applied | None:
@@ -394,8 +391,8 @@ def _outcome(applied: _Applied, paid: Paid) -> TurnOutcome:
 
 
 async def _entered(attempt: _Attempt, paid: Paid, lost: LostCalls) -> Paid:
-    """The journal's entry of the response, after the turn before is kept: else another one may take its place, on which
-    this one stands. The disk is waited for aside: other agents go on."""
+    """The journal's entry of the response, made once the turn before is kept: sooner, and a kill could leave it behind
+    a turn whose calls run again and come to another head. The disk is waited for aside: other agents go on."""
     store, name, data = attempt.folder.store, f"{attempt.key}/response", paid.model_dump_json().encode()
     try:
         if attempt.before is not None:

@@ -16,7 +16,7 @@ from activities.model import Model, ModelError
 from activities.pulse import pulse
 from activities.sandbox import Sandbox
 from activities.task_folder import TaskFolder, Tasks
-from activities.transaction import Place, Ran, Transactions
+from activities.transaction import Ran, Transactions, Workplace
 from activities.turn_journal import is_begun, turn_key
 from activities.workspace_lock import WorkspaceLock
 from baton.messages import InVain, TurnOutcome, TurnRequest
@@ -35,27 +35,27 @@ class Turns:
 
     @activity.defn(name="plan")
     async def plan(self, request: TurnRequest) -> TurnOutcome:
-        """One turn of a planner."""
+        """Turns of a planner."""
         return await self._turns(request)
 
     @activity.defn(name="execute_step")
     async def execute_step(self, request: TurnRequest) -> TurnOutcome:
-        """One turn of an executor."""
+        """Turns of an executor."""
         return await self._turns(request)
 
     @activity.defn(name="review")
     async def review(self, request: TurnRequest) -> TurnOutcome:
-        """One turn of a reviewer."""
+        """Turns of a reviewer."""
         return await self._turns(request)
 
     @activity.defn(name="resolve")
     async def resolve(self, request: TurnRequest) -> TurnOutcome:
-        """One turn of a resolver."""
+        """Turns of a resolver."""
         return await self._turns(request)
 
     @activity.defn(name="integrate")
     async def integrate(self, request: TurnRequest) -> TurnOutcome:
-        """One turn of an integrator."""
+        """Turns of an integrator."""
         return await self._turns(request)
 
     async def _turns(self, request: TurnRequest) -> TurnOutcome:
@@ -64,7 +64,7 @@ class Turns:
         folder = self._tasks.folder(request.task_id)
         folder.require()
         async with pulse("waiting for the workspace") as beat, folder.locked(request.workspace) as lock:
-            place = Place(folder, lock, beat)
+            place = Workplace(folder, lock, beat)
             try:
                 ran = await self._transactions.turn(place, request)
             except ModelError as error:
@@ -82,24 +82,26 @@ class Turns:
                     break
                 except asyncio.CancelledError:
                     if not _is_cancelled_by_workflow():
+                        await _kept(ran, request.turn + len(done), is_first=False)
                         raise
                     # It hears of what was done, and `close_agent` counts the rest.
                     break
                 except Exception:
-                    logger.exception("turn %d is left to the next activity, which meets the same", further.turn)
+                    if ran.is_kept:
+                        logger.exception("turn %d is left to the next activity, which meets the same", further.turn)
                     break
-            done += await _kept(ran, is_first=not done)
+            done += await _kept(ran, request.turn + len(done), is_first=not done)
         return done[0].model_copy(update={"further": tuple(done[1:]), "in_vain": in_vain})
 
 
-async def _kept(ran: Ran, *, is_first: bool) -> list[TurnOutcome]:
+async def _kept(ran: Ran, turn: int, *, is_first: bool) -> list[TurnOutcome]:
     """The last turn that ran; none where it cannot be kept, and there are others to tell of."""
     try:
         return [await ran.kept()]
     except Exception:
         if is_first:
             raise
-        logger.exception("a turn is left to the next activity, which runs its calls again")
+        logger.exception("turn %d could not be kept: whoever comes next runs its calls again", turn)
         return []
 
 

@@ -28,6 +28,12 @@ def serve() -> Iterator[Serve]:
 
 
 @pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An activity takes further turns however slow this machine is."""
+    monkeypatch.setattr("activities.turn.QUICK_SECONDS", 600.0)
+
+
+@pytest.fixture
 def make_bench(tmp_path: Path, source: Path, serve: Serve) -> MakeBench:
     """A task whose model gives these replies."""
 

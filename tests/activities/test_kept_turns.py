@@ -1,6 +1,7 @@
 """The model is asked for the next turn while one is kept: nothing is journaled out of order, and nothing is lost."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ from agents_bench import Agent, Bench, MakeBench, call, does
 from test_several_turns import LAST, edit, quick, subjects
 from test_turn_kills import Killed
 
-from activities import directions
+from activities import directions, logs
 from activities.model import ModelCancelled, ModelRequest, Progress
 from activities.repository import PrivateRepository
 from activities.store import Store
@@ -17,6 +18,8 @@ from baton.conversation import Response
 from baton.messages import TurnOutcome
 from baton.roles import Role
 from emulator.reply import Reply, Stall
+
+pytestmark = pytest.mark.usefixtures("unhurried")
 
 SLOW = Reply(edit(2).blocks, fault=Stall(60, after_events=6))
 """An answer that begins, and does not end while anybody waits."""
@@ -51,51 +54,52 @@ class Noting(Store):
         return super().enter(key, data, durable=durable)
 
 
-def answering(bench: Bench, number: int, *, dies: bool = False) -> asyncio.Event:
-    """Set once the model answers the call of that number. `dies`: the process ends where the call is cancelled."""
-    begun, calls, respond = asyncio.Event(), 0, bench.model.respond
+class Answers:
+    """Events by the number of a call: the model answers it, and its answer is here. `dies`: the process ends where a
+    call is cancelled."""
 
-    async def watched(asked: ModelRequest, progress: Progress, *more: Any) -> Response:
-        nonlocal calls
-        calls += 1
-        own = calls
+    def __init__(self, bench: Bench, *, dies: bool = False) -> None:
+        self.begun: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
+        self.over: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
+        self._respond, self._dies, self._calls = bench.model.respond, dies, 0
+        bench.model.respond = self._watched  # type: ignore[method-assign]
+
+    async def _watched(self, asked: ModelRequest, progress: Progress, *more: Any) -> Response:
+        self._calls += 1
+        number = self._calls
 
         def told(tokens: int) -> None:
             progress(tokens)
-            if tokens and own == number:
-                begun.set()
+            if tokens:
+                self.begun[number].set()
 
         try:
-            return await respond(asked, told, *more)
+            response = await self._respond(asked, told, *more)
         except ModelCancelled:
-            if dies:
+            if self._dies:
                 raise Killed from None
             raise
-
-    bench.model.respond = watched  # type: ignore[method-assign]
-    return begun
-
-
-async def answered(bench: Bench, number: int) -> None:
-    """Wait until the answer of that number is here."""
-    async with asyncio.timeout(20):
-        while len(bench.statuses()) < number or not bench.server.requests[-1].complete:
-            await asyncio.sleep(0.02)
-    await asyncio.sleep(0.1)
+        self.over[number].set()
+        return response
 
 
 async def test_a_response_is_journaled_after_the_turn_before_is_kept(make_bench: MakeBench) -> None:
     bench = await make_bench(edit(1), edit(2), LAST)
     agent = await bench.start()
-    store = Noting(bench)
+    store, answers, turns_of_lines = Noting(bench), Answers(bench), []
 
-    Slow(bench, lambda made: answered(bench, made + 1))
+    async def next_is_answered(made: int) -> None:
+        turns_of_lines.append((logs._turn.get() or {})["turn"])
+        await answers.over[made + 1].wait()
+
+    Slow(bench, next_is_answered)
     outcome = await agent.attempt(quick(agent))
     assert [one.calls for one in (outcome, *outcome.further)] == [2, 2, 0]
     assert [one.commit for one in (outcome, *outcome.further)][1:] == [outcome.further[0].commit] * 2
     assert agent.commits() == subjects(1, 2)
     assert bench.statuses() == [200] * 3
     assert store.entered == [(turn, what) for turn in "123" for what in ("response", "outcome")]
+    assert turns_of_lines == [1, 2]
 
 
 async def test_a_reader_is_asked_while_its_turn_is_kept_too(make_bench: MakeBench) -> None:
@@ -116,10 +120,10 @@ async def test_a_call_that_a_kill_lost_is_counted_though_the_turn_before_comes_t
     clock = does(call("bash", command="date +%N"))
     bench = await make_bench(clock, SLOW, edit(2), LAST)
     agent = await bench.start(run_id=f"killed while a turn is kept {told}")
-    answers = answering(bench, 2, dies=True)
+    answers = Answers(bench, dies=True)
 
     async def dies(_: int) -> None:
-        await answers.wait()
+        await answers.begun[2].wait()
         raise Killed
 
     Slow(bench, dies)
@@ -139,12 +143,10 @@ async def test_a_turn_that_cannot_be_kept_fails_its_attempt(make_bench: MakeBenc
     """And takes back the call that stands on it, whose cost is counted by the next attempt."""
     bench = await make_bench(edit(1), answer, edit(2), LAST)
     agent = await bench.start()
-    answers = answering(bench, 2)
+    answers = Answers(bench)
 
-    async def fails(made: int) -> None:
-        await answers.wait()
-        if answer is not SLOW:
-            await answered(bench, made + 1)
+    async def fails(_: int) -> None:
+        await (answers.begun if answer is SLOW else answers.over)[2].wait()
         raise OSError(28, "No space left on device")
 
     Slow(bench, fails)
@@ -164,11 +166,11 @@ async def test_a_turn_that_cannot_be_kept_fails_its_attempt(make_bench: MakeBenc
 async def test_a_later_turn_that_cannot_be_kept_is_left_to_the_next_activity(make_bench: MakeBench) -> None:
     bench = await make_bench(edit(1), edit(2), Reply(edit(3).blocks, fault=Stall(60, after_events=6)), edit(3))
     agent = await bench.start()
-    answers = answering(bench, 3)
+    answers = Answers(bench)
 
     async def fails(made: int) -> None:
         if made == 2:
-            await answers.wait()
+            await answers.begun[3].wait()
             raise OSError(28, "No space left on device")
 
     Slow(bench, fails)
@@ -185,7 +187,7 @@ async def ended(agent: Agent, *, by_workflow: bool) -> TurnOutcome | None:
     """An activity that ends while its first turn is kept and the call of its second is answered; None where it is left
     to another attempt."""
     bench = agent.bench
-    answers, goes_on = answering(bench, 2), asyncio.Event()
+    answers, goes_on = Answers(bench), asyncio.Event()
 
     async def waits(_: int) -> None:
         await goes_on.wait()
@@ -193,7 +195,7 @@ async def ended(agent: Agent, *, by_workflow: bool) -> TurnOutcome | None:
     Slow(bench, waits)
     environment = bench.environment(agent.run_id)
     running = asyncio.create_task(environment.run(bench.turns.execute_step, quick(agent)))
-    await asyncio.wait_for(answers.wait(), 20)
+    await asyncio.wait_for(answers.begun[2].wait(), 20)
     if by_workflow:
         environment.cancel()
     else:
@@ -220,6 +222,7 @@ async def test_a_turn_is_kept_although_the_worker_stops(make_bench: MakeBench) -
     bench = await make_bench(edit(1), SLOW, edit(2), LAST)
     agent = await bench.start()
     assert await ended(agent, by_workflow=False) is None
+    assert agent.commits() == subjects(1)
     bench.restart()
     outcome = await agent.attempt(quick(agent), number=2)
     assert [one.calls for one in (outcome, *outcome.further)] == [2, 2, 0]

@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 from agents_bench import Agent, MakeBench, call, does
-from test_kept_turns import SLOW, Slow, answered, answering
+from test_kept_turns import SLOW, Answers, Slow
 from test_several_turns import LAST, edit, quick, stopped, subjects
 
 from activities import directions
 from baton.manifest import HandoffReason
 from baton.messages import TurnOutcome
 from emulator.reply import Cut, Reply, Stall
+
+pytestmark = pytest.mark.usefixtures("unhurried")
 
 CLOCK = does(call("bash", command="date +%N"))
 """Another answer each time: the next request is another one."""
@@ -27,13 +29,11 @@ def model_calls(*outcomes: TurnOutcome) -> list[int]:
 def failing(agent: Agent, turn: int, *, arrives: bool) -> None:
     """Let this turn not be kept, once the call after it is under way or has its answer."""
     bench = agent.bench
-    answers = answering(bench, turn + 1)
+    answers = Answers(bench)
 
     async def fails(made: int) -> None:
         if made == turn:
-            await answers.wait()
-            if arrives:
-                await answered(bench, turn + 1)
+            await (answers.over if arrives else answers.begun)[turn + 1].wait()
             raise OSError(28, "No space left on device")
 
     Slow(bench, fails)
