@@ -10,6 +10,7 @@ for the same response.
 
 import asyncio
 import contextvars
+import logging
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -60,6 +61,8 @@ from baton.names import CONVERSATION_LOST
 from baton.redaction import masked_value
 from baton.roles import WRITING_ROLES
 
+logger = logging.getLogger("baton.turn")
+
 
 @dataclass(frozen=True)
 class _Applied:
@@ -100,6 +103,8 @@ class Ran:
                 # However often it is cancelled.
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait([self._keeping])
+            if not self.is_kept:
+                logger.warning("a turn was not kept when its activity was cancelled; another attempt runs its calls")
             raise
 
     @property
