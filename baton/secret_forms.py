@@ -17,8 +17,9 @@ MASK = "[secret]"
 SHORTEST_SECRET = 8
 """Characters. What is shorter occurs in innocent places."""
 
-_BREAK = re.compile(r"(?:\\?\r?\n|\\r|\\n)[ \t]*")
-"""A line end with the next line's indentation; also written as `\\n`, as in JSON, or continued by a backslash."""
+_BREAK = re.compile(r"(?:\\\r?\n|\\r|\\n|\r\n|\n)[ \t]*")
+"""A line end with the next line's indentation; also written as `\\n`, as in JSON, or continued by a backslash. Every
+form begins with a given character, so that all others are passed over at once."""
 _ESCAPED_BYTE = re.compile(r"%[0-9A-F]{2}")
 
 

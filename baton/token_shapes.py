@@ -18,7 +18,7 @@ _SHAPES = (
     (PRIVATE, _KEY_BLOCK),
     ("sk-", r"\bsk-(?:ant|proj|svcacct|or)-[\w-]{16,}"),
     ("sk-", r"\bsk-[A-Za-z0-9]{32,}\b"),
-    ("gh", r"\bgh[pousr]_[A-Za-z0-9]{30,}"),
+    *((f"gh{kind}_", rf"\bgh{kind}_[A-Za-z0-9]{{30,}}") for kind in "pousr"),
     ("github_pat_", r"\bgithub_pat_\w{22,}"),
     ("glpat-", r"\bglpat-[\w-]{20,}"),
     ("xox", r"\bxox[abeoprs]-[\w-]{10,}"),

@@ -7,6 +7,7 @@ middle, or of a kind that is not known here, is left out and counted.
 import json
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import cached_property
 
 from pydantic import Field
 
@@ -74,7 +75,7 @@ class TraceLine(Stored):
     asked: datetime | None = None
     paths: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def began(self) -> datetime:
         """When it began."""
         return self.at - timedelta(seconds=self.seconds)

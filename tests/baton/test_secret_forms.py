@@ -84,3 +84,17 @@ def test_text_without_a_secret_stays(text: str) -> None:
 
 def test_one_secret_within_another() -> None:
     assert redacted("a longer-secret-2 and secret-2", ["secret-2", "longer-secret-2"]) == f"a {MASK} and {MASK}"
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\\\n", "\\\r\n", "\\r", "\\n", "\n \t ", "\n\n", "\\n\n"])
+def test_a_secret_broken_by_any_line_end_is_found(line_end: str) -> None:
+    text = f"x {PLAIN[:7]}{line_end}{PLAIN[7:]} y"
+    assert PLAIN in known([PLAIN]).found_in(text)
+    shown = redacted(text, [PLAIN])
+    assert PLAIN[:7] not in shown
+    assert PLAIN[7:] not in shown
+
+
+@pytest.mark.parametrize("kind", "pousr")
+def test_every_kind_of_a_github_token_is_masked(kind: str) -> None:
+    assert redacted(f"the right height: gh{kind}_{'a1' * 18}.") == f"the right height: {MASK}."
