@@ -1,6 +1,7 @@
 """What is asked inside this process is what git itself would say, and what is not sure is left to git."""
 
 import os
+import subprocess
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,6 +147,64 @@ async def test_nobody_waits_until_what_another_one_commits_is_on_the_disk(
     commit = inner.commit(there.worktree, REF, base, changes, "turn\n")
     assert went_on == [True]
     assert git(there.repository.path, "rev-parse", REF, "refs/heads/other^").decode().split() == [commit, base]
+
+
+def reaching_the_disk(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of what is waited for from now on, in order."""
+    to_disk, names = os.fsync, list[str]()
+
+    def noting(descriptor: int) -> None:
+        names.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        to_disk(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    return names
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="tells what a descriptor is of")
+async def test_a_checkpoint_is_on_the_disk_with_its_ref(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = await place(tmp_path, {"folder/a.txt": b"before\n"})
+    base, path = git(there.workspace, "rev-parse", "HEAD").decode().strip(), there.repository.path
+    (there.workspace / "folder/a.txt").write_text("after\n")
+    before = {str(one) for one in (path / "objects").rglob("*")}
+    names = reaching_the_disk(monkeypatch)
+    assert there.commit(base, {b"folder/a.txt": ChangeKind.MODIFIED}) is not None
+    made = {str(one) for one in (path / "objects").rglob("*") if one.is_file()} - before
+    assert len(made) == 4  # the blob, two trees, the commit
+    assert made <= set(names[:4])
+    assert names[4:] == [str(path / REF), str((path / REF).parent)]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="tells what a descriptor is of")
+async def test_a_merged_tree_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = await place(tmp_path, {"a/one.txt": b"before\n", "b/two.txt": b"before\n"})
+    path, base = there.repository.path, git(there.workspace, "rev-parse", "HEAD").decode().strip()
+    (there.workspace / "a/one.txt").write_text("after\n")
+    ours = there.commit(base, {b"a/one.txt": ChangeKind.MODIFIED})
+    (there.workspace / "a/one.txt").write_text("before\n")
+    (there.workspace / "b/two.txt").write_text("after\n")
+    git(path, "update-ref", "refs/heads/theirs", base)
+    changes = {b"b/two.txt": ChangeKind.MODIFIED}
+    inner = InnerGit(path)
+    assert inner.commit(there.worktree, "refs/heads/theirs", base, changes, "theirs\n") is not None
+    names = reaching_the_disk(monkeypatch)
+    assert ours is not None
+    tree = inner.merged_tree(base, ours, "theirs")
+    assert tree is not None
+    assert str(path / "objects" / tree[:2] / tree[2:]) in names
+
+
+async def test_what_git_makes_is_on_the_disk_too(tmp_path: Path) -> None:
+    """It counts what it waited for."""
+    there = await place(tmp_path, {"a.txt": b"before\n"})
+    told = tmp_path / "told.jsonl"
+    private = there.repository.git()
+    commit = git(there.workspace, "rev-parse", "HEAD").decode().strip()
+    for arguments in (("commit-tree", f"{commit}^{{tree}}", "-m", "empty"), ("update-ref", "refs/baton/other", commit)):
+        told.unlink(missing_ok=True)
+        environment = {**private._environment(), "GIT_TRACE2_EVENT": str(told)}
+        subprocess.run(private._argv(arguments), env=environment, cwd=there.repository.path, check=True)
+        assert '"category":"fsync"' in told.read_text(), arguments
 
 
 async def test_a_ref_that_moved_while_its_commit_went_to_the_disk_stays(

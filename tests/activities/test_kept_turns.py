@@ -228,3 +228,24 @@ async def test_a_turn_is_kept_although_the_worker_stops(make_bench: MakeBench) -
     assert [one.calls for one in (outcome, *outcome.further)] == [2, 2, 0]
     assert [one.extra_usage.model_calls for one in (outcome, *outcome.further)] == [0, 1, 0]
     assert agent.commits() == subjects(1, 2)
+
+
+async def test_a_turn_is_kept_although_the_worker_stops_before_its_spans_are_sent(
+    make_bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = await make_bench(edit(1))
+    agent = await bench.start()
+    sends, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def delivered() -> None:
+        sends.set()
+        await goes_on.wait()
+
+    monkeypatch.setattr("activities.transaction.delivered", delivered)
+    running = asyncio.create_task(agent.attempt(agent.request()))
+    await asyncio.wait_for(sends.wait(), 20)
+    running.cancel("the worker stops")
+    goes_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(running, 20)
+    assert agent.commits() == subjects(1)
