@@ -10,9 +10,9 @@ from agents_bench import ENVIRONMENT, Agent, Bench, MakeBench, call, does, git, 
 from place_bench import TRAILERS, Place, place
 from place_bench import git as plain_git
 
-from activities.conversations import Conversations
 from activities.known_tree import ChangeKind, KnownTree
 from activities.repository import PrivateRepository
+from activities.store import Store
 
 ITEM = call("complete_item", item="src/a.py")
 
@@ -253,10 +253,10 @@ class SlowRepository(PrivateRepository):
             self.working = False
 
 
-class FullConversations(Conversations):
+class FullStore(Store):
     """There is no room for nodes."""
 
-    def add(self, *_: Any, **__: Any) -> Any:
+    def put(self, data: bytes) -> str:
         raise OSError(28, os.strerror(28))
 
 
@@ -265,7 +265,7 @@ async def test_no_checkpoint_is_made_on_when_its_node_can_not_be_stored(make_ben
     agent = await bench.start()
     folder = bench.folder
     folder.repository = slow = SlowRepository(folder.path, ENVIRONMENT)
-    folder.conversations = FullConversations(folder.store)
+    folder.store = FullStore(folder.path / "store")
     with pytest.raises(OSError, match="No space"):
         await agent.turn()
     assert not slow.working
