@@ -14,6 +14,7 @@ from temporalio.worker import ExecuteActivityInput
 from activities.quota import Pauses
 from activities.state_file import StateFile
 from baton import trace
+from baton.names import QUOTA_ID
 from baton.plan import DraftStep, PlanDraft
 from baton.progress import Progress
 from baton.quota import Pause
@@ -27,7 +28,7 @@ from emulator.reply import Block, HttpError, Reply
 from tests.end_to_end.bench import Rules, task
 from tests.workflows.rig import Attempt, Rig, answer, attention, status, until
 from tests.workflows.test_agent_workflow import editing
-from tests.workflows.test_provider_limits import account, side_by_side
+from tests.workflows.test_provider_limits import account, is_paused, side_by_side
 from workflows.orchestration import OrchestrationWorkflow
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -52,7 +53,7 @@ async def test_a_step_that_waits_for_a_slot_and_one_that_waits_to_be_merged(rig:
         if given.fn.__name__ == "merge_step" and not merging.is_set():
             merging.set()
             await asyncio.to_thread(second_waits.wait, 30)
-            await asyncio.sleep(1.5)
+            await asyncio.sleep(3)  # for the end of the second agent, also where others use this machine
         return await attempt()
 
     with rig.api(Rules(model)), rig.around(slow_first_merge):
@@ -88,9 +89,13 @@ async def test_a_refused_call_waits_for_the_provider_and_is_measured_once(rig: R
 async def test_a_pause_of_the_provider_is_a_wait_and_no_call_of_a_model(rig: Rig) -> None:
     with rig.api(Rules(editing)) as api:
         now = datetime.now(UTC)
-        pause = Pause(kind="usage", reason="used up", since=now, until=now + timedelta(seconds=3))
-        await Pauses(rig.client).begin(account(api), pause)
-        result = await rig.run(side_by_side(rig, 1))
+        pause = Pause(kind="usage", reason="used up", since=now, until=now + timedelta(hours=1))
+        held = await Pauses(rig.client).begin(account(api), pause)
+        handle = await rig.start(side_by_side(rig, 1))
+        await until(handle, is_paused)
+        await asyncio.sleep(1.1)
+        await rig.client.get_workflow_handle(QUOTA_ID.format(account=account(api))).signal("release", held)
+        result = await handle.result()
     waits = lines(result, "wait")
     assert {wait.name for wait in waits} == {"quota"}
     assert sum(wait.seconds for wait in waits) > 1
