@@ -1,20 +1,17 @@
 """The model is asked for the next turn while one is kept: nothing is journaled out of order, and nothing is lost."""
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from agents_bench import Agent, Bench, MakeBench, call, does
-from test_several_turns import LAST, edit, quick, subjects
+from test_several_turns import LAST, Answers, edit, quick, stopped, subjects
 from test_turn_kills import Killed
 
 from activities import directions, logs
-from activities.model import ModelCancelled, ModelRequest, Progress
 from activities.repository import PrivateRepository
 from activities.store import Store
-from baton.conversation import Response
 from baton.messages import TurnOutcome
 from baton.roles import Role
 from emulator.reply import Reply, Stall
@@ -52,35 +49,6 @@ class Noting(Store):
         _, turn, *_, what = key.split("/")
         self.entered.append((turn, what))
         return super().enter(key, data, durable=durable)
-
-
-class Answers:
-    """Events by the number of a call: the model answers it, and its answer is here. `dies`: the process ends where a
-    call is cancelled."""
-
-    def __init__(self, bench: Bench, *, dies: bool = False) -> None:
-        self.begun: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
-        self.over: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
-        self._respond, self._dies, self._calls = bench.model.respond, dies, 0
-        bench.model.respond = self._watched  # type: ignore[method-assign]
-
-    async def _watched(self, asked: ModelRequest, progress: Progress, *more: Any) -> Response:
-        self._calls += 1
-        number = self._calls
-
-        def told(tokens: int) -> None:
-            progress(tokens)
-            if tokens:
-                self.begun[number].set()
-
-        try:
-            response = await self._respond(asked, told, *more)
-        except ModelCancelled:
-            if self._dies:
-                raise Killed from None
-            raise
-        self.over[number].set()
-        return response
 
 
 async def test_a_response_is_journaled_after_the_turn_before_is_kept(make_bench: MakeBench) -> None:
@@ -184,29 +152,18 @@ async def test_a_later_turn_that_cannot_be_kept_is_left_to_the_next_activity(mak
 
 
 async def ended(agent: Agent, *, by_workflow: bool) -> TurnOutcome | None:
-    """An activity that ends while its first turn is kept and the call of its second is answered; None where it is left
-    to another attempt."""
-    bench = agent.bench
-    answers, goes_on = Answers(bench), asyncio.Event()
+    """As `stopped`, while its first turn is kept."""
+    goes_on = asyncio.Event()
+
+    async def go_on() -> None:
+        await asyncio.sleep(0.2)
+        goes_on.set()
 
     async def waits(_: int) -> None:
         await goes_on.wait()
 
-    Slow(bench, waits)
-    environment = bench.environment(agent.run_id)
-    running = asyncio.create_task(environment.run(bench.turns.execute_step, quick(agent)))
-    await asyncio.wait_for(answers.begun[2].wait(), 20)
-    if by_workflow:
-        environment.cancel()
-    else:
-        running.cancel("the worker stops")
-    await asyncio.sleep(0.2)
-    goes_on.set()
-    try:
-        outcome: TurnOutcome = await asyncio.wait_for(running, 20)
-    except asyncio.CancelledError:
-        return None
-    return outcome
+    Slow(agent.bench, waits)
+    return await stopped(agent, by_workflow=by_workflow, then=go_on)
 
 
 async def test_a_turn_is_kept_although_its_activity_is_cancelled(make_bench: MakeBench) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from agents_bench import Agent, MakeBench, call, does
-from test_kept_turns import SLOW, Answers, Slow
-from test_several_turns import LAST, edit, quick, stopped, subjects
+from test_kept_turns import SLOW, Slow
+from test_several_turns import LAST, Answers, edit, quick, stopped, subjects
 
 from activities import directions
 from baton.manifest import HandoffReason

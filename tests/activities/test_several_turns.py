@@ -1,8 +1,8 @@
 """Several short turns in one activity: each is a transaction of its own, and what was done is never lost."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ from agents_bench import Agent, Bench, MakeBench, call, does, says
 from test_turn_kills import POINTS, Killed, arm
 
 from activities import directions
-from activities.model import ModelRequest, Progress
+from activities.model import ModelCancelled, ModelRequest, Progress
 from activities.store import Store
 from activities.transaction import Ran, Workplace
 from baton import trace
@@ -171,29 +171,55 @@ async def test_a_fault_of_a_later_turn_is_left_to_the_next_activity(make_bench: 
     assert (outcome.calls, outcome.further, outcome.in_vain) == (2, (), None)
 
 
-async def stopped(agent: Agent, *, by_workflow: bool) -> TurnOutcome | None:
-    """An activity that ends in the middle of its second turn's call; None where it is left to another attempt."""
-    bench = agent.bench
-    environment, respond, answers = bench.environment(agent.run_id), bench.model.respond, asyncio.Event()
+class Answers:
+    """Events by the number of a call: the model answers it, and its answer is here. `dies`: the process ends where a
+    call is cancelled."""
 
-    async def watched(asked: ModelRequest, progress: Progress, *more: Any) -> Response:
+    def __init__(self, bench: Bench, *, dies: bool = False) -> None:
+        self.begun: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
+        self.over: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
+        self._respond, self._dies, self._calls = bench.model.respond, dies, 0
+        bench.model.respond = self._watched  # type: ignore[method-assign]
+
+    async def _watched(self, asked: ModelRequest, progress: Progress, *more: Any) -> Response:
+        self._calls += 1
+        number = self._calls
+
         def told(tokens: int) -> None:
             progress(tokens)
-            if tokens and len(asked.messages) > 1:
-                answers.set()
+            if tokens:
+                self.begun[number].set()
 
-        return await respond(asked, told, *more)
+        try:
+            response = await self._respond(asked, told, *more)
+        except ModelCancelled:
+            if self._dies:
+                raise Killed from None
+            raise
+        self.over[number].set()
+        return response
 
-    bench.model.respond = watched  # type: ignore[method-assign]
+
+async def nothing_more() -> None:
+    return
+
+
+async def stopped(
+    agent: Agent, *, by_workflow: bool, then: Callable[[], Awaitable[None]] = nothing_more
+) -> TurnOutcome | None:
+    """An activity that ends in the middle of its second turn's call, and what happens then; None where it is left to
+    another attempt."""
+    bench = agent.bench
+    environment, answers = bench.environment(agent.run_id), Answers(bench)
     running = asyncio.create_task(environment.run(bench.turns.execute_step, quick(agent)))
-    await asyncio.wait_for(answers.wait(), 10)
-    bench.model.respond = respond  # type: ignore[method-assign]
+    await asyncio.wait_for(answers.begun[2].wait(), 20)
     if by_workflow:
         environment.cancel()
     else:
         running.cancel("the worker stops")
+    await then()
     try:
-        outcome: TurnOutcome = await asyncio.wait_for(running, 10)
+        outcome: TurnOutcome = await asyncio.wait_for(running, 20)
     except asyncio.CancelledError:
         return None
     return outcome
