@@ -21,7 +21,8 @@ import pygit2
 from pygit2.enums import ConfigLevel, DeltaStatus, FileMode
 
 from activities.inner_merge import Difference, difference, line, merge_base, sum_of
-from activities.known_tree import ChangeKind
+from activities.known_tree import ChangeKind, folders_above
+from activities.store import sync
 
 _CONVERTING = ("filter", "ident", "working-tree-encoding", "text", "eol", "crlf")
 _LINE_ENDS = frozenset(("text", "eol", "crlf"))
@@ -71,8 +72,10 @@ class InnerGit:
     ) -> str | None:
         """Commit these changes of the workspace on top of `parent`; `ref` names the commit, which is returned.
 
-        Index and HEAD stay as they are (`settle`). None where that can't be done: then `ref` is as it was.
+        Index and HEAD stay as they are (`settle`). None where that can't be done: then `ref` is as it was. OSError
+        where it was moved, and the disk refused it.
         """
+        moved = None
         with suppress(*_FAULTS):
             with self._lock:
                 repository, tree = self._repository(), self._tree(parent)
@@ -80,8 +83,8 @@ class InnerGit:
                 files = self._files(_Rules(worktree, tree), changes, made)
                 root = _rebuilt(repository, tree, files, made) or repository.TreeBuilder().write()
                 new = self._committed(root, parent, message, None)
-            return self._moved(ref, parent, new, made)
-        return None
+            moved = self._moved(ref, parent, new, made)
+        return self._with_ref_on_disk(ref, moved)
 
     def tree_of(self, commit: str) -> str | None:
         """The tree of a commit."""
@@ -132,11 +135,12 @@ class InnerGit:
 
     def move(self, ref: str, before: str, commits: Iterable[str]) -> bool:
         """Have `ref`, which is at `before`, name the last of these new commits. False where that can't be done: then it
-        is as it was."""
+        is as it was. OSError where it was moved, and the disk refused it."""
+        moved = None
         with suppress(*_FAULTS):
             made = [pygit2.Oid(hex=commit) for commit in commits]
-            return self._moved(ref, before, made[-1], made[:-1]) is not None
-        return False
+            moved = self._moved(ref, before, made[-1], made[:-1])
+        return self._with_ref_on_disk(ref, moved) is not None
 
     def settle(self, worktree: LinkedWorktree, indexed: str, commit: str) -> bool:
         """Have an index that holds the commit `indexed` hold `commit`, and HEAD name it. Whether that could be done."""
@@ -172,7 +176,7 @@ class InnerGit:
         return self._repository().create_commit(None, by, committer, message, tree, [parent])
 
     def _moved(self, ref: str, parent: str, commit: pygit2.Oid, made: Iterable[pygit2.Oid]) -> str | None:
-        """Have a commit, and the new objects of its tree, on the disk, and then `ref` name it there."""
+        """Have a commit, and the new objects of its tree, on the disk, and then `ref` name it."""
         # Not under our lock: nobody else has to wait for the disk.
         self._have_on_disk([*made, commit])
         with self._lock:
@@ -180,8 +184,14 @@ class InnerGit:
             if str(reference.target) != parent:
                 return None
             reference.set_target(commit)
-        _sync((self._path / ref, (self._path / ref).parent))
-        return str(commit)
+            return str(commit)
+
+    def _with_ref_on_disk(self, ref: str, commit: str | None) -> str | None:
+        """The commit that `ref` was moved to, once that is on the disk. Where it is refused, the move was made."""
+        if commit is not None:
+            sync(self._path / ref)
+            sync((self._path / ref).parent)
+        return commit
 
     def _files(
         self, rules: "_Rules", changes: Mapping[bytes, ChangeKind], made: list[pygit2.Oid]
@@ -205,24 +215,22 @@ class InnerGit:
         """Wait until new objects are on the disk; what is packed already is."""
         names = list(map(str, objects))
         for begin in range(0, len(names), _SYNCED_TOGETHER):
-            together = names[begin : begin + _SYNCED_TOGETHER]
-            _sync(self._path / "objects" / name[:2] / name[2:] for name in together)
+            self._sync(names[begin : begin + _SYNCED_TOGETHER])
 
-
-def _sync(paths: Iterable[Path]) -> None:
-    """Wait until these are on the disk, as far as they are there."""
-    with ExitStack() as stack:
-        descriptors = []
-        for path in paths:
-            with suppress(FileNotFoundError):
-                descriptors.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-                stack.callback(os.close, descriptors[-1])
-        if sys.platform == "linux":
-            # It begins to write what is not needed any more: then the first wait is nearly all.
+    def _sync(self, names: Iterable[str]) -> None:
+        with ExitStack() as stack:
+            descriptors = []
+            for name in names:
+                with suppress(FileNotFoundError):
+                    place = self._path / "objects" / name[:2] / name[2:]
+                    descriptors.append(os.open(place, os.O_RDONLY | os.O_CLOEXEC))
+                    stack.callback(os.close, descriptors[-1])
+            if sys.platform == "linux":
+                # It begins to write what is not needed any more: then the first wait is nearly all.
+                for descriptor in descriptors:
+                    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
             for descriptor in descriptors:
-                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        for descriptor in descriptors:
-            os.fsync(descriptor)
+                os.fsync(descriptor)
 
 
 class _Rules:
@@ -337,8 +345,8 @@ def _rebuilt(
 
 def _folders_of(path: bytes) -> Iterator[bytes]:
     """The folders above a file as prefixes of its path, the root's `b""` first."""
-    parts = path.split(b"/")
-    return (b"".join(part + b"/" for part in parts[:number]) for number in range(len(parts)))
+    yield b""
+    yield from (folder + b"/" for folder in folders_above(path))
 
 
 @cache

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import pygit2
 from pygit2.enums import DiffOption, FileMode
 
+from activities.known_tree import folders_above
+
 _FILES = frozenset((FileMode.BLOB, FileMode.BLOB_EXECUTABLE))
 
 
@@ -68,8 +70,4 @@ def sum_of(ours: Difference, theirs: Difference) -> Mapping[str, tuple[pygit2.Oi
 
 
 def _with_folders(paths: Iterable[bytes]) -> set[bytes]:
-    found = set(paths)
-    for path in paths:
-        while path := path.rpartition(b"/")[0]:
-            found.add(path)
-    return found
+    return {one for path in paths for one in (path, *folders_above(path))}

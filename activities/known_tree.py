@@ -28,6 +28,12 @@ class ChangeKind(StrEnum):
 _KINDS = {b"A": ChangeKind.ADDED, b"D": ChangeKind.DELETED, b"T": ChangeKind.TYPE}
 
 
+def folders_above(path: bytes) -> list[bytes]:
+    """The folders that a path stands in, the outermost first; not the root."""
+    parts = path.split(b"/")
+    return [b"/".join(parts[:end]) for end in range(1, len(parts))]
+
+
 @dataclass
 class KnownTree:
     """Of one workspace: `found` differs on disk from `commit`, its last checkpoint (None: unknown), but for the paths

@@ -85,11 +85,7 @@ class LostCalls:
         trace.model_killed(request.model, spent, asked.attempt)
 
     def total(self) -> Usage:
-        """All of them so far."""
-        return self.before + (self._of_turn() if self.turn else self._through(self.attempt - 1))
-
-    def with_own(self) -> Usage:
-        """All of them, this attempt's included."""
+        """All of them so far, this attempt's included where it broke."""
         return self.before + (self._of_turn() if self.turn else self._through(self.attempt))
 
     def _answered(self, attempt: int) -> int:

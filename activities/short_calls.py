@@ -108,7 +108,7 @@ async def _asked(
     except ModelError as error:
         waits.failed(error.fault)
         lost.broke(error.spent)
-        error.lost = lost.with_own()
+        error.lost = lost.total()
         trace.model_failed(call.request.model, error.fault, error.spent)
         raise
     at = datetime.now(UTC).isoformat(timespec="milliseconds")

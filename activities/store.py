@@ -138,7 +138,7 @@ def write_atomically(path: Path, data: bytes, *, replace: bool, durable: bool = 
         if replace:
             temporary.replace(path)
         if durable:
-            _sync_folder(path.parent)
+            sync(path.parent)
         return is_ours
     finally:
         temporary.unlink(missing_ok=True)
@@ -161,8 +161,9 @@ def _link_first(temporary: Path, path: Path) -> bool:
     return True
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Wait until a file is on the disk, or the names that a folder holds."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -241,7 +241,7 @@ class Transactions:
         except ModelError as error:
             waits.failed(error.fault)
             lost.broke(error.spent)
-            error.lost = lost.with_own()
+            error.lost = lost.total()
             attempt.trace.model_failed(opening.model, error.fault, error.spent)
             raise
         at = datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -26,7 +26,7 @@ class Paid(Stored):
 
 def turn_key(run_id: str | None, turn: int, head: str) -> str:
     """The key of the turn that goes on from this head of the conversation."""
-    return f"{run_id}/{turn}/{head}"
+    return f"{place_of_turn(run_id, turn)}/{head}"
 
 
 def is_begun(store: Store, key: str) -> bool:

@@ -17,7 +17,16 @@ from dataclasses import dataclass
 from activities.file_stamp import stamp_of
 from activities.folders import remove_tree
 from activities.git import BlockingGit, GitError, path_text, split
-from activities.known_tree import MOST_NAMED, ChangeKind, KnownTree, contents_before, is_rule, parse_raw, parse_status
+from activities.known_tree import (
+    MOST_NAMED,
+    ChangeKind,
+    KnownTree,
+    contents_before,
+    folders_above,
+    is_rule,
+    parse_raw,
+    parse_status,
+)
 from activities.left_out import LeftOut, why_not
 from activities.sealed_config import unseal
 from activities.spare_checkouts import remember
@@ -213,7 +222,7 @@ class WorkingTree(IndexedWorktree):
                     tree.found = None
                 with suppress(FileNotFoundError, NotADirectoryError):
                     place.unlink()
-            if is_rule(change.name) or (tree.found and any(folder in tree.found for folder in _folders_above(raw))):
+            if is_rule(change.name) or (tree.found and any(folder in tree.found for folder in folders_above(raw))):
                 tree.found = None
             if tree.found is not None:
                 tree.found.pop(raw, None)
@@ -316,19 +325,14 @@ class WorkingTree(IndexedWorktree):
     def _beyond_links(self, paths: Sequence[bytes]) -> list[bytes]:
         """Those of these paths where a folder has become a link."""
         root = os.fsencode(self.path)
-        folders = {folder for path in paths for folder in _folders_above(path)}
+        folders = {folder for path in paths for folder in folders_above(path)}
         links = {folder for folder in folders if os.path.islink(root + b"/" + folder)}  # noqa: PTH114
-        return sorted(path for path in paths if links.intersection(_folders_above(path))) if links else []
+        return sorted(path for path in paths if links.intersection(folders_above(path))) if links else []
 
 
 def ignore_rule(path: str) -> str:
     """The line of an ignore file that means this path and no other."""
     return "/" + _GLOB.sub(r"\\\g<0>", path)
-
-
-def _folders_above(path: bytes) -> list[bytes]:
-    parts = path.split(b"/")
-    return [b"/".join(parts[:end]) for end in range(1, len(parts))]
 
 
 def _lines(paths: Iterable[bytes]) -> bytes:

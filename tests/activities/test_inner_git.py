@@ -175,6 +175,22 @@ async def test_a_checkpoint_is_on_the_disk_with_its_ref(tmp_path: Path, monkeypa
     assert names[4:] == [str(path / REF), str((path / REF).parent)]
 
 
+async def test_a_ref_that_the_disk_refuses_is_no_move_that_was_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = await place(tmp_path, {"a.txt": b"before\n"})
+    base = git(there.workspace, "rev-parse", "HEAD").decode().strip()
+    (there.workspace / "a.txt").write_text("after\n")
+
+    def refuses(path: Path) -> None:
+        raise OSError(5, os.strerror(5), str(path))
+
+    monkeypatch.setattr("activities.inner_git.sync", refuses)
+    with pytest.raises(OSError, match="Input/output"):
+        there.commit(base, {b"a.txt": ChangeKind.MODIFIED})
+    assert git(there.repository.path, "rev-parse", f"{REF}^").decode().strip() == base
+
+
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="tells what a descriptor is of")
 async def test_a_merged_tree_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there = await place(tmp_path, {"a/one.txt": b"before\n", "b/two.txt": b"before\n"})
